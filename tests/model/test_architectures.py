@@ -7,19 +7,18 @@ from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
-from tiny_models import FAMILIES
+from tiny_models import FAMILIES, KINDS
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *KINDS])
 def test_supported_families_are_accepted(family: str) -> None:
-    kind, settings = FAMILIES[family]
+    kind, settings = {**FAMILIES, **KINDS}[family]
     check_architecture("mine", AutoConfig.for_model(kind, **settings))
 
 
 NO_INTERFACE = "does not run through transformers' attention interface"
 REASONS = {
-    "adds ALiBi biases inside its attention": ("bloom", "mpt"),
-    NO_INTERFACE: ("falcon", "mamba"),  # mamba has no attention to follow
+    NO_INTERFACE: ("openai-gpt", "mamba"),  # mamba has no attention to follow
     "attends in both directions": (
         "bert",
         "roberta",
@@ -28,13 +27,18 @@ REASONS = {
         "camembert",
         "bert-generation",
     ),
-    "attends in chunks, with scaled queries": ("llama4_text",),
-    "mixes attention with recurrent layers": ("recurrent_gemma",),
-    "computes attention outside transformers' attention interface": ("ctrl",),
-    "selects keys by a sparse indexer": ("deepseek_v32", "glm_moe_dsa"),
+    "attends to an encoder": ("blenderbot", "marian"),
+    "subtracts one attention from another": ("diffllama",),
+    "adds a position bias inside its attention": ("inkling_text",),
+    "does not keep as many layers in a list as it counts": ("longcat_flash",),
+    "has layers that attend to images alone": ("mllama",),
 }
 CASES = [(kind, {}, reason) for reason, kinds in REASONS.items() for kind in kinds] + [
-    ("falcon", {"alibi": True}, "adds ALiBi biases inside its attention"),
+    (
+        "falcon",
+        {"alibi": True},
+        "adds ALiBi biases that transformers' two attentions don't agree on",
+    ),
     ("gpt2", {"reorder_and_upcast_attn": True}, "computes attention in its own mixed precision"),
 ]
 

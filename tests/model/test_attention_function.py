@@ -1,6 +1,7 @@
 """The attention function: causal by itself, honest about what it can't do, the same in bfloat16."""
 
 import inspect
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from transformers import AttentionMaskInterface
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
+    _BY_METHOD,
     IMPLEMENTATION,
     Attention,
     AttentionCall,
@@ -195,8 +197,10 @@ def test_attention_on_cuda_equals_that_on_the_cpu_and_keeps_no_matrix_of_scores(
     torch.testing.assert_close(output.float().cpu(), expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("option", [{"s_aux": torch.zeros(4)}, {"position_bias": torch.zeros(1)}])
-def test_attention_that_is_not_followed_is_refused(option: dict[str, Tensor]) -> None:
+@pytest.mark.parametrize(
+    "option", [{"position_bias": torch.zeros(1)}, {"is_causal": False}, {"dropout": 0.1}]
+)
+def test_attention_that_is_not_followed_is_refused(option: dict[str, Any]) -> None:
     from anchorflow.model.attention_function import _attend
 
     module = tiny_model("llama").model.layers[0].self_attn
@@ -223,10 +227,16 @@ def test_an_intervention_ends_with_its_block_even_after_an_error() -> None:
 
 def test_architectures_without_an_attention_interface_have_the_method_that_is_replaced() -> None:
     """The private ``_attn`` of transformers, without which they would keep their own attention."""
+    from transformers.models.codegen.modeling_codegen import CodeGenAttention
     from transformers.models.gpt_neo.modeling_gpt_neo import GPTNeoSelfAttention
+    from transformers.models.gpt_neox_japanese.modeling_gpt_neox_japanese import (
+        GPTNeoXJapaneseAttention,
+    )
     from transformers.models.gptj.modeling_gptj import GPTJAttention
 
-    for attention in (GPTJAttention, GPTNeoSelfAttention):
+    classes = (CodeGenAttention, GPTJAttention, GPTNeoSelfAttention, GPTNeoXJapaneseAttention)
+    assert {each.__name__ for each in classes} == set(_BY_METHOD)
+    for attention in classes:
         assert "self._attn(" in inspect.getsource(attention.forward)
         assert list(inspect.signature(attention._attn).parameters)[:4] == [
             "self", "query", "key", "value",

@@ -17,7 +17,7 @@ from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.tokenizer import resolve_tokenizer
-from anchorflow.store.checksums import fingerprints, write_json
+from resolved_models import saved
 from tiny_models import FAMILIES, tiny_model
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -38,14 +38,6 @@ def deep_model() -> PreTrainedModel:
         elif parameter.dim() > 1:
             parameter.data.normal_(0, 6 * parameter.shape[-1] ** -0.5)
     return model.eval()
-
-
-def saved(folder: Path, model: PreTrainedModel, dtype: str) -> Path:
-    model.to(getattr(torch, dtype)).save_pretrained(folder)
-    card = {"name": "tiny", "dtype": dtype, "architecture": model.config.model_type}
-    card["files"] = fingerprints(folder.glob("*.safetensors"))
-    write_json(folder / "model.json", card)
-    return folder
 
 
 def change_calls(monkeypatch: pytest.MonkeyPatch, change: Change) -> None:

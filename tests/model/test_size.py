@@ -63,10 +63,12 @@ def test_the_largest_layer_counts_where_layers_differ() -> None:
     assert size.layer > size.multiplied / 6
 
 
-def test_an_architecture_whose_layers_are_not_found_has_a_size() -> None:
+def test_layers_of_any_class_are_found_in_the_list_that_attends() -> None:
     config: Any = AutoConfig.for_model("ctrl", n_layer=2, n_embd=32, n_head=4, dff=48)
     size = Size.of(config, torch.float32)
-    assert (size.layers, size.layer, size.multiplied) == (2, 0, 0)
+    # Four projections of 32 · 32 and two of 32 · 48 with biases, and two norms.
+    layer = 4 * (32 * 32 + 32) + 2 * 32 * 48 + 48 + 32 + 4 * 32
+    assert (size.layers, size.layer, size.multiplied) == (2, layer, 2 * layer)
 
 
 def test_prompts_are_averaged_and_those_that_are_too_long_left_out() -> None:

@@ -4,11 +4,12 @@ import shutil
 from pathlib import Path
 
 import torch
+from transformers import PreTrainedModel
 
 from anchorflow.model.opening import read_card
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.tokenizer import resolve_tokenizer
-from anchorflow.store.checksums import write_json
+from anchorflow.store.checksums import fingerprints, write_json
 
 
 def resolve(folder: Path, dtype: str = "float32") -> None:
@@ -16,6 +17,15 @@ def resolve(folder: Path, dtype: str = "float32") -> None:
     settings = {"source": "local", "path": str(folder / "source"), "dtype": dtype}
     resolve_tokenizer("tiny", settings, folder / "tokenizer")
     resolve_model("tiny", settings, folder / "tokenizer", folder / "model")
+
+
+def saved(folder: Path, model: PreTrainedModel, dtype: str) -> Path:
+    """Save a model of this dtype with its card, as if resolved."""
+    model.to(getattr(torch, dtype)).save_pretrained(folder)
+    card = {"name": "tiny", "dtype": dtype, "architecture": model.config.model_type}
+    card["files"] = fingerprints(folder.glob("*.safetensors"))
+    write_json(folder / "model.json", card)
+    return folder
 
 
 def with_own_weights(folder: Path) -> Path:

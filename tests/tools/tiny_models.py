@@ -63,17 +63,73 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "olmo2": ("olmo2", _LLAMA),
 }
 
+_LATENT: dict[str, Any] = {
+    **{"q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8},
+    **{"v_head_dim": 8, "num_key_value_heads": 4, "first_k_dense_replace": 1, "n_group": 1},
+    **{"topk_group": 1, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
+    **{"moe_intermediate_size": 16, "num_local_experts": 4},
+}
+# With few heads, scores would often be equal (0), and the choice arbitrary.
+_INDEXER = {"index_topk": 12, "index_n_heads": 16, "index_head_dim": 16}
+_BLOCKS: dict[str, Any] = {
+    **{"index_block_size": 4, "index_topk_blocks": 4, "index_local_blocks": 1, "index_n_heads": 2},
+    **{"index_head_dim": 8, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2},
+    **{"dense_intermediate_size": 48, "shared_intermediate_size": 16, "rotary_dim": 4},
+    **{"layer_types": [*3 * ["minimax_m3_sparse"], "full_attention"], "num_hidden_layers": 4},
+}
+
+# One model of each further kind of attention.
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sinks": ("gpt_oss", {**_LLAMA, **_SLIDING, "num_local_experts": 4, "num_experts_per_tok": 2}),
+    "sinks in some layers": (
+        "mimo_v2_flash",
+        {
+            **{**_LLAMA, **_SLIDING, "v_head_dim": 8, "swa_num_key_value_heads": 2},
+            **{"n_routed_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2},
+        },
+    ),
+    "alibi": ("bloom", {"hidden_size": 32, "n_layer": 3, "n_head": 4}),
+    "alibi, 6 heads": ("mpt", {"d_model": 48, "n_layers": 3, "n_heads": 6, "max_seq_len": 256}),
+    "rotary in line": ("falcon", {**_LLAMA, "multi_query": True}),
+    "groups in line": ("falcon", {**_LLAMA, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "in line": ("xglm", {"d_model": 32, "num_layers": 3, "attention_heads": 4, "ffn_dim": 48}),
+    "by a method": ("codegen", {**_GPT2, "rotary_dim": 4}),
+    "without a flag": ("stablelm", _LLAMA),
+    "layers that are no checkpoints": ("gpt_neox_japanese", {**_LLAMA, "rotary_pct": 0.25}),
+    "chunks": (
+        "llama4_text",
+        {
+            **{**_LLAMA, "head_dim": 8, "attention_chunk_size": 16, "num_local_experts": 2},
+            **{"num_hidden_layers": 4, "intermediate_size_mlp": 48},
+        },
+    ),
+    "latent": ("deepseek_v3", {**_LLAMA, **_LATENT}),
+    "keys shared by layers": (
+        "gemma3n_text",
+        {
+            **{**_LLAMA, **_SLIDING, "num_hidden_layers": 4, "num_kv_shared_layers": 2},
+            **{"vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 8},
+            **{"intermediate_size": 48, "laurel_rank": 4},
+        },
+    ),
+    "selected tokens": ("deepseek_v32", {**_LLAMA, **_LATENT, **_INDEXER}),
+    "selected blocks": ("minimax_m3_vl_text", {**_LLAMA, **_BLOCKS}),
+}
+
 
 def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -> PreTrainedModel:
     """A random float32 model of the family; the same weights with either attention."""
-    kind, settings = FAMILIES[family]
+    kind, settings = {**FAMILIES, **KINDS}[family]
     settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
     config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    for parameter in model.parameters():  # far from the tiny default, so that attention is uneven
+    # Far from the tiny default, so that attention is uneven.
+    for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             parameter.data.normal_(0, 0.25)
+        elif name.endswith("sinks"):
+            parameter.data.normal_(3, 1)
     if not eager:
         adopt(model)
     model.requires_grad_(False)
@@ -141,8 +197,8 @@ def plain_saliency(model: PreTrainedModel, example: Batch) -> Tensor:
 def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
     """Attention without a prefix written out in full: scores, hidden, and values of every head.
 
-    Scores before the mask are [B, H, T, T], values [B, H, T, D]; ``hidden`` [T, T] is true where
-    one may not attend.
+    Scores before the mask are [B, H, T, T], values [B, H, T, D]; ``hidden`` [T, T], or [B, H, T, T]
+    where heads select keys, is true where one may not attend.
     """
     heads, tokens = call.query.shape[1:3]
     key = call.key.repeat_interleave(heads // call.key.shape[1], 1)
@@ -154,7 +210,26 @@ def full_attention(call: AttentionCall) -> tuple[Tensor, Tensor, Tensor]:
     hidden = column > row
     if call.sliding_window is not None:
         hidden = hidden | (column <= row - call.sliding_window)
+    if call.chunk is not None:
+        hidden = hidden | (column < row - row % call.chunk)
+    if call.position_bias is not None:
+        scores = scores + call.position_bias[:, None, :tokens]
+    if call.unselected is not None:
+        hidden = hidden | call.unselected.repeat_interleave(heads // call.unselected.shape[1], 1)
     return scores, hidden, value
+
+
+class WholeMatrices:
+    """Keeps all of I_l, [L, B, T, T]."""
+
+    def __init__(self, layers: int, batch: Batch) -> None:
+        size, tokens = batch.size, batch.prefix_tokens + batch.input_ids.shape[1]
+        self.matrices = torch.zeros(layers, size, tokens, tokens)
+
+    def take(
+        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = slice(None)
+    ) -> None:
+        self.matrices[layer, examples, rows, keys] = saliency.abs()
 
 
 class PlainCut:

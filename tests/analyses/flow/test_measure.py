@@ -11,7 +11,6 @@ from torch import Tensor
 
 from anchorflow.analyses.flow import FLOW
 from anchorflow.analyses.flow.measure import (
-    ALL,
     MATCHED,
     ControlSums,
     FlowSums,
@@ -23,13 +22,14 @@ from anchorflow.analyses.flow.measure import (
     measure_flow,
     text_draw,
 )
-from anchorflow.model.batches import Batch, batches_of
+from anchorflow.model.batches import batches_of
 from anchorflow.model.layers import decoder_layers, recompute_activations
 from anchorflow.model.prefix import shared_token_ids
 from anchorflow.prepare.positions import ABSENT, SOURCES, matched_positions
 from constructed.wordy import bare_prompt, wordy_prompts
 from tiny_models import (
     FAMILIES,
+    WholeMatrices,
     plain_saliency,
     random_batch,
     shared_prompts,
@@ -67,19 +67,6 @@ def test_every_column_on_cuda_equals_that_on_the_cpu(family: str, protocol: str)
     )
     for name in FLOW.names[5:]:
         assert there[name].to_list() == pytest.approx(here[name].to_list(), rel=1e-3, abs=1e-7)
-
-
-class WholeMatrices:
-    """A sink that keeps all of I_l, [L, B, T, T]."""
-
-    def __init__(self, layers: int, batch: Batch) -> None:
-        size, tokens = batch.size, batch.prefix_tokens + batch.input_ids.shape[1]
-        self.matrices = torch.zeros(layers, size, tokens, tokens)
-
-    def take(
-        self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
-    ) -> None:
-        self.matrices[layer, examples, rows, keys] = saliency.abs()
 
 
 def test_a_label_position_after_the_target_is_refused() -> None:

@@ -17,6 +17,7 @@ from anchorflow.analyses.kernel.measure import (
 from anchorflow.analyses.kernel.segments import PLACES, segment_matrix
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.random_draws import generator
+from anchorflow.schemas.fields import SINK
 from anchorflow.schemas.frames import frame_schema
 from kernel_prompts import SPANS, each_alone, kernel_prompts, with_first
 from stub_tokenizers import Decoder
@@ -48,6 +49,25 @@ def permuted(example: int, labels: list[int]) -> list[int]:
     """The labels as they are drawn for a text of the prompts' task and seed."""
     order: list[int] = generator(0, "news", "permuted", example).permutation(labels).tolist()
     return order
+
+
+def test_what_sinks_take_is_a_segment_with_which_all_attention_adds_up_to_1() -> None:
+    prompts = kernel_prompts([5])
+    apart, fewer = each_alone(prompts), {1: with_first(prompts, 2)}
+    segments = {
+        kind: measure_kernel(tiny_model(kind), Decoder(), prompts, fewer, apart, [0], 50)[
+            "segments"
+        ]
+        for kind in ("sinks", "latent")
+    }
+    example = single(whole_batch(prompts), 0)
+    _, attentions = plain_attentions(tiny_model("sinks", eager=True), example)
+    rest = 1 - attentions[:, :, -1].sum(-1)  # in layers 0 to 2, with 4 heads each
+    assert rest.median() > 0.01
+    sinks = segments["sinks"].filter(segment=SINK).sort("layer", "head")
+    np.testing.assert_allclose(sinks["attention"].to_numpy(), rest.flatten(), rtol=1e-4, atol=1e-6)
+    assert sinks["tokens"].sum() == sinks["width"].sum() == 0
+    assert SINK not in segments["latent"]["segment"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

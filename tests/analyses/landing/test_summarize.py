@@ -1,5 +1,6 @@
 """Where attention lands, by segment and place, worked out by hand."""
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -8,6 +9,7 @@ from anchorflow.analyses.landing import LANDING_SUMMARY
 from anchorflow.analyses.landing.plot import plot_landing, segments_in_order
 from anchorflow.analyses.landing.summarize import segment_measures
 from anchorflow.analyses.landing.tabulate import tabulate_landing
+from anchorflow.schemas.fields import SINK
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
 from constructed.kernel import PAIRS, segmented, summary_with_pairs
@@ -25,6 +27,26 @@ def test_attention_is_shared_among_segments_and_divided_by_their_tokens() -> Non
     assert of["text", "length"] == pytest.approx(10 / 15)
     assert of["after", "share"] == 0
     assert of["after", "per_token"] != of["after", "per_token"]  # no tokens, no mean
+
+
+def test_what_sinks_take_is_no_part_of_the_demonstrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = segmented()
+    sinks = rows.filter(segment="label").with_columns(
+        segment=pl.lit(SINK), attention=pl.lit(0.25, pl.Float32), tokens=pl.lit(0, pl.Int32)
+    )
+    keys, values = segment_measures(pl.concat([rows, sinks]))
+    plain, without = segment_measures(rows)
+    of_sinks = (keys["segment"] == SINK).fill_null(False)
+    assert keys.filter(of_sinks).rows() == [(layer, SINK, "whole") for layer in (0, 1)]
+    np.testing.assert_allclose(values[:, of_sinks.to_numpy()], 0.25)
+    np.testing.assert_array_equal(values[:, ~of_sinks.to_numpy()], without)
+    assert keys.filter(~of_sinks).equals(plain)
+    table = summary()
+    own = table.filter(pl.col("segment").is_null(), measure="whole")
+    shown = pl.concat([table, own.with_columns(segment=pl.lit(SINK))])
+    axes = figure_of(monkeypatch, plot_landing, shown).axes
+    assert [len(panel.lines) for panel in axes[3:6]] == [2, 2, 2]
+    assert tabulate_landing(shown).table.equals(tabulate_landing(table).table)
 
 
 def test_summary_has_segments_and_places_of_every_layer() -> None:

@@ -14,6 +14,7 @@ from anchorflow.analyses.probes import PROBES
 from anchorflow.claims.claim import Run, Sampled
 from anchorflow.claims.sections.kernel import agreement_of_constant as of_the_constant
 from anchorflow.claims.summarize import load_claims
+from anchorflow.schemas.fields import SINK
 from anchorflow.schemas.prompts import PROMPTS
 from constructed.claims import (
     BOTH,
@@ -68,6 +69,16 @@ def test_a_layer_that_does_not_attend_to_demonstrations_does_not_count() -> None
     rows = tables_of_landing("holds", "even")["segments"]
     local = pl.when(pl.col("layer") == 1).then(0).otherwise(pl.col("attention"))
     found = judged("attention_lands_on_label_words", {"segments": rows.with_columns(local)})
+    assert found["effect"] == pytest.approx(0.3, abs=1e-6)
+
+
+def test_what_sinks_take_does_not_count() -> None:
+    rows = tables_of_landing("holds", "even")["segments"]
+    sinks = rows.filter(segment="label").with_columns(segment=pl.lit(SINK), tokens=pl.lit(0))
+    found = judged(
+        "attention_lands_on_label_words",
+        {"segments": pl.concat([rows, sinks], how="vertical_relaxed")},
+    )
     assert found["effect"] == pytest.approx(0.3, abs=1e-6)
 
 

@@ -2,19 +2,25 @@
 
 from typing import Any
 
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, PretrainedConfig
+import torch
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoModelForCausalLM,
+    PretrainedConfig,
+)
 
 from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import BIAS, arguments_of, attending
+from anchorflow.model.layers import decoder_layers
 
-# Compute attention outside transformers' attention interface; we adapt them to ours.
-ADAPTED = ("gptj", "gpt_neo")
-
-# Have attention that is not adapted yet, for which our attention function is wrong or fails.
+# What only a name can tell.
 NOT_ADAPTED = {
-    "llama4": "attends in chunks, with scaled queries",
-    "llama4_text": "attends in chunks, with scaled queries",
+    "deepseek_v4": "attends to compressed keys besides those of tokens",
+    "diffllama": "subtracts one attention from another",
+    "doge": "adds a bias to its attention that it computes from its values",
+    "hrm_text": "runs its layers several times",
     "recurrent_gemma": "mixes attention with recurrent layers",
-    "ctrl": "computes attention outside transformers' attention interface",
 }
 
 # Attend in both directions, but are not in transformers' list of masked language models.
@@ -28,25 +34,37 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
             f"models.{name}: {config.model_type} is not a causal language model of transformers; "
             "choose one that is."
         )
-    model_class: Any = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
-    reason = None
-    if getattr(config, "alibi", False) or config.model_type in ("bloom", "mpt"):
-        reason = "adds ALiBi biases inside its attention"
-    elif config.model_type in ADAPTED:
-        pass
-    elif type(config) in MODEL_FOR_MASKED_LM_MAPPING or config.model_type in ENCODERS:
-        reason = "attends in both directions"
-    elif config.model_type in NOT_ADAPTED:
-        reason = NOT_ADAPTED[config.model_type]
-    elif getattr(config.get_text_config(), "index_topk", None):
-        reason = "selects keys by a sparse indexer"
-    elif getattr(config, "reorder_and_upcast_attn", False):
-        reason = "computes attention in its own mixed precision (reorder_and_upcast_attn)"
-    elif not getattr(model_class, "is_backend_compatible", bool)():
-        reason = "does not run through transformers' attention interface"
+    reason = _reason_against(config)
     if reason is not None:
         raise InputError(
             f"models.{name}: the architecture {config.model_type} {reason}, which is not "
             "supported; choose a model such as GPT-2, GPT-J, Pythia, OPT, Llama, Mistral, Qwen, "
             "Gemma, Phi-3 or OLMo 2."
         )
+
+
+def _reason_against(config: Any) -> str | None:
+    if config.model_type in NOT_ADAPTED:
+        return NOT_ADAPTED[config.model_type]
+    if getattr(type(config), "is_encoder_decoder", False):  # also where only the decoder is left
+        return "attends to an encoder"
+    if type(config) in MODEL_FOR_MASKED_LM_MAPPING or config.model_type in ENCODERS:
+        return "attends in both directions"
+    if getattr(config, "reorder_and_upcast_attn", False):
+        return "computes attention in its own mixed precision (reorder_and_upcast_attn)"
+    if getattr(config, "alibi", False):  # Falcon; transformers' eager attention adds them twice
+        return "adds ALiBi biases that transformers' two attentions don't agree on"
+    with torch.device("meta"):  # without weights
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    modules = attending(model)
+    if not modules:
+        return "does not run through transformers' attention interface"
+    if any(BIAS in arguments_of(module) for module in modules):
+        return "adds a position bias inside its attention"
+    if getattr(config.get_text_config(), "cross_attention_layers", None):
+        return "has layers that attend to images alone"
+    try:
+        decoder_layers(model)
+    except InputError:
+        return "does not keep as many layers in a list as it counts"
+    return None

@@ -10,23 +10,27 @@ An experiment changes attention by an :class:`Intervention`, which is active wit
 """
 
 import contextlib
+import copy
+import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from types import MethodType
+from types import CodeType, MethodType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.architectures import ADAPTED
 
 IMPLEMENTATION = "anchorflow"
-_REFERENCE = "anchorflow_reference"  # eager attention in float32, observed
+SELECTING = "anchorflow_selecting"  # the same for layers that select keys, from a causal mask
+_CONTEXT_OF_BLOOM = 2048  # whose configurations may name none
+_UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,11 @@ _IN_CACHE = 2**19
 _ON_GPU = 2**24
 _CHUNK_BYTES = 24  # per element: at most six float32 matrices at once, in backward with a softcap
 
+_WHOLE = (
+    "this model selects by itself the tokens that it attends to, among all of a prompt; leave out "
+    "what lets tokens attend to kept keys, such as compression."
+)
+
 PADDING = 2**62  # after every query; a power of two, exact in the floats that torch pads with
 
 
@@ -73,6 +82,11 @@ class AttentionCall:
 
     Keys are counted from the prefix's first key, if there is a prefix. Without ``positions``, the
     queries belong to the last T of the K tokens.
+
+    ``sinks`` are learned scores that share in the softmax and stand for no token, so that a row of
+    attention sums to less than 1. ``position_bias`` is added to the scores of the keys at each
+    position (ALiBi). In chunked attention, tokens attend only to those of their own ``chunk``.
+    ``unselected`` is true at keys that a row of a sparse layer leaves out.
     """
 
     layer: int
@@ -82,6 +96,10 @@ class AttentionCall:
     scaling: float
     sliding_window: int | None = None
     softcap: float | None = None
+    chunk: int | None = None
+    sinks: Tensor | None = None  # [H]
+    position_bias: Tensor | None = None  # [H, positions]
+    unselected: Tensor | None = None  # [1 or B, 1 or G, T, K]
     prefix: LayerPrefix | None = None
     positions: Positions | None = None
 
@@ -106,6 +124,8 @@ class AttentionCall:
             return slice(0, self.keys)
         offset = self.offset
         first = 0 if self.sliding_window is None else start + offset - self.sliding_window + 1
+        if self.chunk is not None:
+            first = max(first, (start + offset) // self.chunk * self.chunk)
         return slice(max(0, first), stop + offset)
 
     def hidden(self, start: int, stop: int) -> Tensor:
@@ -133,6 +153,16 @@ class AttentionCall:
         hidden = key > query
         if self.sliding_window is not None:
             hidden |= key <= query - self.sliding_window
+        if self.chunk is not None:
+            hidden |= key // self.chunk != query // self.chunk
+        if self.unselected is not None:
+            whole = self.query.shape[2], self.keys
+            if self.positions is not None or self.unselected.shape[2:] != whole:
+                raise InputError(_WHOLE)
+            there = self.unselected.to(rows.device)[..., keys]
+            at = rows[:, None, :, None].expand(-1, there.shape[1], -1, there.shape[3])
+            size = max(len(there), len(at))
+            hidden = hidden | there.expand(size, -1, -1, -1).gather(2, at.expand(size, -1, -1, -1))
         return hidden
 
 
@@ -221,8 +251,30 @@ def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None)
     hidden = call.hidden_from(rows, slice(0, call.keys))[:, :, None]
     if cut is not None:
         hidden = hidden | cut[:, None, None]
-    probabilities: Tensor = scores.masked_fill_(hidden, -torch.inf).softmax(-1)
-    return probabilities.flatten(1, 2)
+    return _softmax(call, scores, hidden, slice(0, call.keys)).flatten(1, 2)
+
+
+def _softmax(call: AttentionCall, scores: Tensor, hidden: Tensor, keys: slice) -> Tensor:
+    """Probabilities from the scores of some keys, which are changed: [B, G, H/G, rows, keys]."""
+    if call.position_bias is not None:
+        scores += _position_bias(call, call.position_bias, keys)
+    scores.masked_fill_(hidden, -torch.inf)
+    if call.sinks is None:
+        return scores.softmax(-1)
+    sinks = call.sinks.to(scores).view(1, scores.shape[1], -1, 1, 1)
+    with_sink = torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1)
+    return with_sink.softmax(-1)[..., :-1]
+
+
+def _position_bias(call: AttentionCall, table: Tensor, keys: slice) -> Tensor:
+    """What is added to the scores of some keys, [1 or B, G, H/G, 1, keys], float32."""
+    groups = call.key.shape[1]
+    table = table.to(call.query.device, torch.float32).unflatten(0, (groups, -1))[None]
+    if call.positions is None:
+        return table[..., None, keys]
+    at = call.positions.key.to(table.device)[:, :, None, keys].clamp(max=table.shape[3] - 1)
+    at = at.expand(-1, groups, table.shape[2], -1)  # padding is hidden anyway
+    return table.expand(len(at), -1, -1, -1).gather(3, at)[..., None, :]
 
 
 def _split(call: AttentionCall, keys: slice) -> tuple[slice, slice]:
@@ -332,9 +384,8 @@ def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
     """
     keys = call.keys_of(start, stop)
     scores = _scores(call, _grouped(call, call.query, start, stop), keys)
-    by_head = scores.unflatten(2, (-1, stop - start))  # a view: [B, G, H/G, rows, keys]
-    by_head.masked_fill_(call.hidden(start, stop)[:, :, None], -torch.inf)
-    return torch.softmax(scores, -1)
+    by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
+    return _softmax(call, by_head, call.hidden(start, stop)[:, :, None], keys).flatten(2, 3)
 
 
 def _grouped(call: AttentionCall, tensor: Tensor, start: int, stop: int) -> Tensor:
@@ -349,19 +400,25 @@ def plain_attention(call: AttentionCall) -> Tensor:
     The result is [B, H, T, D] in the query's dtype.
     """
     windowed = call.sliding_window is not None and call.sliding_window < call.keys
+    chunked = call.chunk is not None and call.chunk < call.keys
     straight = call.positions is None and call.offset == 0
-    if call.softcap is None and not windowed and straight:
+    unscored = (call.softcap, call.sinks, call.position_bias)  # what torch can't do with scores
+    fused = all(change is None for change in unscored)
+    if fused and not windowed and not chunked and straight and call.unselected is None:
         return _fused(call, call.query, call.key, call.value, is_causal=True)
     output = call.query.new_empty(*call.query.shape[:3], call.value.shape[3])
     for start, stop in row_chunks(call):
         visible = call.keys_of(start, stop)
-        if call.softcap is None and call.prefix is None and call.positions is None:
+        if fused and call.prefix is None and call.positions is None:
+            hidden = call.hidden(start, stop)
+            if hidden.shape[1] > 1:  # of every key head
+                hidden = hidden.repeat_interleave(call.query.shape[1] // hidden.shape[1], 1)
             output[:, :, start:stop] = _fused(
                 call,
                 call.query[:, :, start:stop],
                 call.key[:, :, visible],
                 call.value[:, :, visible],
-                attn_mask=~call.hidden(start, stop),
+                attn_mask=~hidden,
             )
         else:
             weights = chunk_probabilities(call, start, stop)
@@ -394,9 +451,10 @@ def attention_gradients(
     """Backward pass of attention for the query rows ``start:stop``, including A ⊙ ∂L/∂A.
 
     With P = A ⊙ dA and dA = dO·Vᵀ, the gradients are dS = P − A·rowsum(P), dQ = dS·K·s,
-    dK = dSᵀ·Q·s, dV = Aᵀ·dO. ``output_gradient``, [B, H, T, D], is dO of all query rows. The
-    results are Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; and dK and dV
-    as [B, G, keys, D], the contributions of these rows alone.
+    dK = dSᵀ·Q·s, dV = Aᵀ·dO. A sink has the value 0, so it
+    changes none of this. ``output_gradient``, [B, H, T, D], is dO of all query rows. The results
+    are Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; and dK and dV as
+    [B, G, keys, D], the contributions of these rows alone.
     """
     keys = call.keys_of(start, stop)
     key, value = call.key[:, :, keys], call.value[:, :, keys]
@@ -425,6 +483,7 @@ def _call(
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: Tensor | None = None,
     dropout: float = 0.0,
     is_causal: bool | None = None,
     **options: Any,
@@ -434,8 +493,7 @@ def _call(
     for wrong, what in (
         (not causal, "is not causal"),
         (dropout > 0, "applies dropout; put it into evaluation mode"),
-        (options.get("s_aux") is not None, "has attention sinks"),
-        (options.get("position_bias") is not None, "adds a position bias inside its attention"),
+        (options.get(BIAS) is not None, "adds a position bias inside its attention"),
     ):
         if wrong:
             raise _unsupported(module, what)
@@ -447,7 +505,47 @@ def _call(
         scaling=query.shape[-1] ** -0.5 if scaling is None else scaling,
         sliding_window=sliding_window,
         softcap=softcap,
+        chunk=_chunk_of(module),
+        sinks=s_aux,
+        position_bias=options.get("alibi"),
+        unselected=_unselected(module, key.shape[2], **options),
     )
+
+
+BIAS = "position_bias"  # an argument of some attention functions that ours does not follow
+
+
+def _chunk_of(module: Any) -> int | None:
+    """The length of a layer's chunks, which only its configuration names."""
+    config: Any = getattr(module, "config", None)
+    kinds = getattr(config, "layer_types", None) or ()
+    if "chunked_attention" not in kinds or kinds[module.layer_idx] != "chunked_attention":
+        return None
+    chunk: int = config.attention_chunk_size
+    return chunk
+
+
+def _unselected(
+    module: Any,
+    keys: int,
+    indices: Tensor | None = None,
+    block_indices: Tensor | None = None,
+    **_: Any,
+) -> Tensor | None:
+    """True at the keys that a layer's indexer does not select for a query, [B, 1 or G, T, K].
+
+    Given are the selected keys, [B, T, k], or blocks of keys, [B, G, T, k], of which -1 is none.
+    """
+    if indices is not None:
+        chosen, size = indices[:, None].long(), 1
+    elif block_indices is not None:
+        chosen, size = block_indices, module.indexer.block_size
+    else:
+        return None
+    blocks = -(-keys // size)
+    left_out = chosen.new_ones((*chosen.shape[:3], blocks + 1), dtype=torch.bool)
+    left_out.scatter_(3, chosen.where(chosen >= 0, blocks), False)
+    return left_out[..., :blocks].repeat_interleave(size, 3)[..., :keys]
 
 
 def _unsupported(module: nn.Module, what: str) -> InputError:
@@ -469,37 +567,233 @@ def _attend(
     return output.transpose(1, 2).contiguous(), None
 
 
+def _attend_selected(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    **options: Any,
+) -> tuple[Tensor, None]:
+    """Our attention function for a model whose layers select keys, from transformers' mask.
+
+    They put their selection into the mask, or pass it on.
+    """
+    call = _left_out_by(attention_mask, _call(module, query, key, value, **options))
+    return _intervened(call, _in_force).transpose(1, 2).contiguous(), None
+
+
+def _left_out_by(mask: Tensor | None, call: AttentionCall) -> AttentionCall:
+    """A call without the keys that are hidden by a mask of floats, [1 or B, 1 or H, T, K]."""
+    if mask is None:
+        return call
+    left_out = mask[:, :: max(1, mask.shape[1] // call.key.shape[1])] < 0
+    if call.unselected is not None:
+        left_out = left_out | call.unselected
+    return replace(call, unselected=left_out)
+
+
 def _no_mask(*_: Any, **__: Any) -> None:
     """Keep transformers from making a mask, since our attention function makes its own."""
 
 
 AttentionInterface.register(IMPLEMENTATION, _attend)
 AttentionMaskInterface.register(IMPLEMENTATION, _no_mask)
+AttentionInterface.register(SELECTING, _attend_selected)
+AttentionMaskInterface.register(SELECTING, AttentionMaskInterface()["eager"])
 
 
-def _own_attention(model: nn.Module) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The modules of an architecture of ``ADAPTED`` that attend by themselves, and how they do.
+def uses_interface(module: nn.Module) -> bool:
+    """Whether a module attends through transformers' attention interface.
 
-    They do so by ``_attn``, the one private method of transformers that is used here. Under another
-    name, a replaced one would not be called, and no intervention seen; a test asks for it by name.
+    transformers' own flag, ``is_backend_compatible``, is not set by every class that does.
     """
-    config: Any = model.config
-    module: Any
+    code = _code_of(module)
+    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
+
+
+def arguments_of(module: nn.Module) -> set[str]:
+    """The names of the arguments that a module passes by name, as to its attention function."""
+    constants = () if (code := _code_of(module)) is None else code.co_consts
+    return {name for names in constants if isinstance(names, tuple) for name in names}
+
+
+def _code_of(module: nn.Module) -> CodeType | None:
+    code: CodeType | None = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return code
+
+
+def attending(model: Any) -> list[Any]:
+    """The modules of the text decoder whose attention is followed, lowest first."""
+    for part in (model.get_decoder(), model):  # a "decoder" may be a projection
+        known = (m for m in part.modules() if uses_interface(m) or type(m).__name__ in _ADAPTED)
+        if causal := [module for module in known if getattr(module, "is_causal", True)]:
+            return causal
+    return []
+
+
+def has_sinks(model: Any) -> bool:
+    """Whether learned sinks share in the attention of some layers, whose rows then sum to less."""
+    return any("s_aux" in arguments_of(module) for module in attending(model))
+
+
+def selects_keys(config: Any) -> bool:
+    """Whether layers select by themselves the tokens that they attend to, among all of a prompt.
+
+    They do so by an indexer, of which transformers' configurations give the sizes.
+    """
+    return any(name.startswith("index") for name in vars(config.get_text_config()))
+
+
+# Classes that don't use the interface, by their name, and the options of their calls. The first
+# attend in ``_attn``, a private method of transformers. Under another name, a replaced one would
+# not be called, and no intervention seen; a test asks for it by name.
+_BY_METHOD: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
+    "GPTJAttention": lambda module, _: {"scaling": 1.0 / float(module.scale_attn)},
+    "CodeGenAttention": lambda module, _: {"scaling": 1.0 / module.scale_attn},
+    "GPTNeoXJapaneseAttention": lambda module, _: {"scaling": 1.0 / module.norm_factor},
+    "GPTNeoSelfAttention": lambda module, config: {
+        "scaling": 1.0,
+        "sliding_window": config.window_size
+        if config.attention_layers[module.layer_id] == "local"
+        else None,
+    },
+}
+
+
+@dataclass(frozen=True)
+class _Inline:
+    """A class whose ``forward`` attends by itself, so that it is replaced.
+
+    ``split`` takes the module, the states, [B, T, hidden], and the rotary embeddings, and gives
+    queries, keys and values. ``merge`` names the projection of the heads' outputs, and ``scaling``
+    an attribute. ``alibi`` makes the position biases of a module at so many positions, [H, ...].
+    """
+
+    split: Callable[[Any, Tensor, Any], Sequence[Tensor]]
+    merge: str
+    scaling: str
+    alibi: Callable[[Any, int], Tensor] | None = None
+
+
+def _by_head(module: Any, states: Tensor) -> Tensor:
+    by_head: Tensor = states.unflatten(-1, (-1, module.head_dim))
+    return by_head.transpose(1, 2)
+
+
+def _split_bloom(module: Any, states: Tensor, _: Any) -> Sequence[Tensor]:
+    fused = module.query_key_value(states)
+    by_head: Tensor = fused.unflatten(-1, (module.num_heads, 3, -1))
+    return by_head.permute(3, 0, 2, 1, 4).unbind()
+
+
+def _split_falcon(module: Any, states: Tensor, rotary: Any) -> Sequence[Tensor]:
+    split = module._split_heads(module.query_key_value(states))  # private: three variants
+    query, key, value = (part.transpose(1, 2) for part in split)
+    return [*_file_of(module).apply_rotary_pos_emb(query, key, *rotary), value]
+
+
+def _split_mpt(module: Any, states: Tensor, _: Any) -> Sequence[Tensor]:
+    fused: Tensor = module.Wqkv(states)
+    if module.clip_qkv:
+        fused = fused.clamp(-module.clip_qkv, module.clip_qkv)
+    return [_by_head(module, part) for part in fused.chunk(3, 2)]
+
+
+def _split_xglm(module: Any, states: Tensor, _: Any) -> Sequence[Tensor]:
+    projections = (module.q_proj, module.k_proj, module.v_proj)
+    return [_by_head(module, projection(states)) for projection in projections]
+
+
+def _alibi_of_bloom(module: Any, positions: int) -> Tensor:
+    dtype = module.query_key_value.weight.dtype  # to which the model rounds them
+    made = _file_of(module).build_alibi_tensor(torch.ones(1, positions), module.num_heads, dtype)
+    table: Tensor = made[:, 0]
+    return table
+
+
+def _alibi_of_mpt(module: Any, positions: int) -> Tensor:
+    made: Tensor = _file_of(module).build_mpt_alibi_tensor(module.n_heads, positions)
+    return made[:, 0]
+
+
+_INLINE = {
+    "BloomAttention": _Inline(_split_bloom, "dense", "inv_norm_factor", _alibi_of_bloom),
+    "FalconAttention": _Inline(_split_falcon, "dense", "inv_norm_factor"),
+    "MptAttention": _Inline(_split_mpt, "out_proj", "softmax_scale", _alibi_of_mpt),
+    "XGLMAttention": _Inline(_split_xglm, "out_proj", "scaling"),
+}
+
+
+_ADAPTED = {*_BY_METHOD, *_INLINE}
+
+
+def _file_of(module: nn.Module) -> Any:
+    """The file of transformers that defines a module's class."""
+    return sys.modules[type(module).__module__]
+
+
+def known_positions(config: Any) -> int:
+    """The number of positions that a model knows, or was trained on."""
+    text = config.get_text_config()
+    for name in ("max_position_embeddings", "max_seq_len", "seq_length"):
+        if getattr(text, name, None):
+            return int(getattr(text, name))
+    return _CONTEXT_OF_BLOOM if text.model_type == "bloom" else _UNLIMITED
+
+
+def _by_method(model: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The modules that attend in ``_attn``, and the options of their calls."""
     for module in model.modules():
-        if type(module).__name__ == "GPTJAttention":
-            yield module, {"scaling": 1.0 / float(module.scale_attn)}
-        elif type(module).__name__ == "GPTNeoSelfAttention":
-            module.layer_idx = module.layer_id
-            local = config.attention_layers[module.layer_id] == "local"
-            yield module, {"scaling": 1.0, "sliding_window": config.window_size if local else None}
+        options_of = _BY_METHOD.get(type(module).__name__)
+        if options_of is not None:
+            if not hasattr(module, "layer_idx"):
+                module.layer_idx = module.layer_id
+            yield module, options_of(module, model.config)
 
 
-def _adapted(
+def _inline(model: Any) -> Iterator[tuple[Any, _Inline, dict[str, Any]]]:
+    """The modules that attend in ``forward``, how they do, and the options of their calls."""
+    table = None
+    for module in model.modules():
+        how = _INLINE.get(type(module).__name__)
+        if how is not None:
+            if how.alibi is not None and table is None:  # the same in all layers
+                table = how.alibi(module, known_positions(model.config))
+            yield module, how, {"scaling": getattr(module, how.scaling), "alibi": table}
+
+
+def _attend_by_method(
     module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **how: Any
 ) -> tuple[Tensor, None]:
     """Our attention function with the signature of a module's own ``_attn``; [B, H, T, D]."""
-    output, _ = _attend(module, query, key, value, None, **how)
-    return output.transpose(1, 2), None
+    # Some rotate queries and keys in float32, whatever the values' dtype.
+    output, _ = _attend(module, query, key, value.to(key.dtype), None, **how)
+    return output.transpose(1, 2).to(value.dtype), None
+
+
+def _attend_inline(
+    how: _Inline,
+    options: Mapping[str, Any],
+    module: Any,
+    hidden_states: Tensor,
+    residual: Tensor | None = None,
+    layer_past: Any = None,
+    past_key_values: Any = None,
+    position_embeddings: Any = None,
+    key_value_states: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Our attention function in place of a module's ``forward``; [B, T, hidden]."""
+    if key_value_states is not None:
+        raise _unsupported(module, "attends to an encoder")
+    query, key, value = how.split(module, hidden_states, position_embeddings)
+    cache = past_key_values if layer_past is None else layer_past
+    if cache is not None:
+        key, value = cache.update(key, value, module.layer_idx)
+    output, _none = _attend(module, query, key, value, None, **options)
+    merged: Tensor = getattr(module, how.merge)(output.flatten(2))
+    return merged if residual is None else merged + residual, None
 
 
 def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
@@ -517,14 +811,26 @@ def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
         )
 
 
+def _check_whole(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
+    """Reject tokens that do not begin a prompt, in a model that selects among all of a prompt."""
+    positions = given.get("position_ids")
+    if isinstance(positions, Tensor) and positions.min() > 0:
+        raise InputError(_WHOLE)
+
+
 def adopt(model: nn.Module) -> None:
     """Install our attention function in a model that was loaded with eager attention."""
-    config: Any = model.config
-    if config.model_type in ADAPTED:
-        for module, how in _own_attention(model):
-            module._attn = MethodType(partial(_adapted, **how), module)
-    else:
-        model.set_attn_implementation(IMPLEMENTATION)  # type: ignore[operator]
+    for module, options in _by_method(model):
+        module._attn = MethodType(partial(_attend_by_method, **options), module)
+    for module, how, options in _inline(model):
+        module.forward = MethodType(partial(_attend_inline, how, options), module)
+    selecting = selects_keys(model.config)
+    if any(map(uses_interface, model.modules())):
+        name = SELECTING if selecting else IMPLEMENTATION
+        model.set_attn_implementation(name)  # type: ignore[operator]
+    if selecting:
+        base: Any = model.base_model
+        base.register_forward_pre_hook(_check_whole, with_kwargs=True)
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
 
 
@@ -539,38 +845,21 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
     queries, keys and values in float32, and the output [B, H, T, D], float32, of transformers'
     eager attention under transformers' mask.
     """
-    config: Any = model.config
-    if config.model_type not in ADAPTED:
-        eager_mask = AttentionMaskInterface()["eager"]
-        AttentionInterface.register(_REFERENCE, partial(_eager, observe))
-        AttentionMaskInterface.register(_REFERENCE, eager_mask)
-        model.set_attn_implementation(_REFERENCE)  # type: ignore[operator]
-        try:
-            yield
-        finally:
-            model.set_attn_implementation("eager")  # type: ignore[operator]
-        return
-
-    def observed(
-        module: Any, how: dict[str, Any], query: Tensor, key: Tensor, value: Tensor, *mask: Any
-    ) -> tuple[Tensor, None]:
-        exact = query.float(), key.float(), value.float()
-        output = type(module)._attn(module, *exact, *mask)[0]
-        observe(_call(module, *exact, **how), output)
-        return output.to(value.dtype), None
-
-    adapted = list(_own_attention(model))
-    for module, how in adapted:
-        module._attn = partial(observed, module, how)
-    try:
+    with contextlib.ExitStack() as undo:
+        ALL_ATTENTION_FUNCTIONS["eager"] = partial(_eager, observe, selects_keys(model.config))
+        undo.callback(ALL_ATTENTION_FUNCTIONS.pop, "eager")
+        for module, options in _by_method(model):
+            module._attn = partial(_eager_method, observe, module, options)
+            undo.callback(delattr, module, "_attn")  # uncovers the method of its class
+        for module, how, options in _inline(model):
+            hook = partial(_eager_inline, observe, how, options)
+            undo.enter_context(module.register_forward_pre_hook(hook, with_kwargs=True))
         yield
-    finally:
-        for module, _ in adapted:
-            del module._attn  # uncovers the method of its class
 
 
 def _eager(
     observe: Observer,
+    selecting: bool,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -579,12 +868,57 @@ def _eager(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """The eager attention of a module's architecture in float32; output [B, T, H, D]."""
-    architecture = sys.modules[type(module).__module__]
-    eager = getattr(architecture, "eager_attention_forward", None)
+    eager = getattr(_file_of(module), "eager_attention_forward", None)
     if eager is None:
         raise _unsupported(module, "has no eager form to be compared with")
     exact = query.float(), key.float(), value.float()
     mask = None if attention_mask is None else attention_mask.float()
     output: Tensor = eager(module, *exact, mask, **options)[0]
-    observe(_call(module, *exact, **options), output.transpose(1, 2))
+    call = _call(module, *exact, **options)
+    observe(_left_out_by(mask, call) if selecting else call, output.transpose(1, 2))
     return output.to(query.dtype), None
+
+
+def _eager_method(
+    observe: Observer,
+    module: Any,
+    options: dict[str, Any],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *mask: Any,
+) -> tuple[Tensor, None]:
+    """The same for a module that attends in ``_attn``; output [B, H, T, D]."""
+    exact = query.float(), key.float(), value.float()
+    output = type(module)._attn(module, *exact, *mask)[0]
+    observe(_call(module, *exact, **options), output)
+    return output.to(value.dtype), None
+
+
+def _eager_inline(
+    observe: Observer, how: _Inline, options: Mapping[str, Any], module: Any, *given: Any
+) -> None:
+    """Run a module that attends in ``forward`` in float32, and merge its heads' outputs in it."""
+    args, named = _in_float32(given)
+    exact = copy.deepcopy(module).float()
+    merged: list[Tensor] = []  # heads' outputs side by side, [B, T, H · D]
+    with getattr(exact, how.merge).register_forward_pre_hook(lambda _, got: merged.append(got[0])):
+        exact.forward(*args, **named)
+    states = args[0] if args else named["hidden_states"]
+    query, key, value = how.split(exact, states, named.get("position_embeddings"))
+    output = merged[0].unflatten(-1, (query.shape[1], -1)).transpose(1, 2)
+    observe(_call(exact, query, key, value, **options), output)
+
+    def merge_exact(_: nn.Module, rounded: tuple[Tensor]) -> Tensor:
+        once.remove()
+        return merged[0].to(rounded[0].dtype)
+
+    once = getattr(module, how.merge).register_forward_pre_hook(merge_exact)
+
+
+def _in_float32(value: Any) -> Any:
+    if isinstance(value, Tensor) and value.is_floating_point():
+        return value.float()
+    if isinstance(value, dict):
+        return {name: _in_float32(part) for name, part in value.items()}
+    return tuple(map(_in_float32, value)) if isinstance(value, tuple) else value

@@ -23,7 +23,9 @@ from anchorflow.model.attention_function import (
     adopt,
     eager_in_float32,
     intervene,
+    known_positions,
     plain_attention,
+    selects_keys,
 )
 from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import open_model, read_card
@@ -80,24 +82,27 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         )
     adopt(model)
     whole = _last_states(model, input_ids)
-    prefix = compute_prefix(model, input_ids[0, :half].tolist())
-    first = _FirstLayer()
-    with intervene(prefix, first):
-        after = _last_states(model, input_ids[:, half:], half)
-    _check_finite(name, whole, after)
-    eps = torch.finfo(getattr(torch, card["dtype"])).eps
-    moved = max(
-        _relative(prefix.layers[first.layer].key, layers.first.key[:, :, :half]),
-        _relative(first.key, layers.first.key[:, :, half:]),
-        _relative(first.query, layers.first.query[:, :, half:]),
-    )
-    if not moved <= max(_EXACT, eps):
-        raise InputError(
-            f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
-            f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is allowed, "
-            f"so their positions differ; {_REMEDY}."
+    _check_finite(name, whole)
+    difference = _relative(whole, exact)
+    if not selects_keys(model.config):
+        prefix = compute_prefix(model, input_ids[0, :half].tolist())
+        first = _FirstLayer()
+        with intervene(prefix, first):
+            after = _last_states(model, input_ids[:, half:], half)
+        _check_finite(name, after)
+        eps = torch.finfo(getattr(torch, card["dtype"])).eps
+        moved = max(
+            _relative(prefix.layers[first.layer].key, layers.first.key[:, :, :half]),
+            _relative(first.key, layers.first.key[:, :, half:]),
+            _relative(first.query, layers.first.query[:, :, half:]),
         )
-    difference = max(_relative(whole, exact), _relative(after, exact[half:]))
+        if not moved <= max(_EXACT, eps):
+            raise InputError(
+                f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
+                f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is "
+                f"allowed, so their positions differ; {_REMEDY}."
+            )
+        difference = max(difference, _relative(after, exact[half:]))
     rounding = max(_relative(eager, exact), _relative(rounded, exact))
     if not difference <= _ROUNDINGS * rounding + _EXACT:
         raise InputError(
@@ -144,6 +149,7 @@ class _Layers:
         self.first.attend(call, lambda _: expected)
         window, half = call.sliding_window, call.query.shape[2] // 2
         kind = "" if window is None else f" (sliding window of {window} tokens)"
+        kind += "" if call.chunk is None else f" (chunks of {call.chunk} tokens)"
         size = expected.abs().max()
 
         def compare(where: str, ours: Tensor, theirs: Tensor) -> None:
@@ -151,6 +157,8 @@ class _Layers:
             self.differences.append(_Difference(call.layer, kind + where, relative))
 
         compare("", plain_attention(call), expected)
+        if call.unselected is not None:
+            return  # keys are selected among all of a prompt
         behind = replace(
             call,
             query=call.query[:, :, half:],
@@ -177,7 +185,7 @@ def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
         config, "attention_layers", [""] * config.num_hidden_layers
     )
     for window in sorted(set(windows)):
-        tokens = min(window + _BEYOND, config.max_position_embeddings)
+        tokens = min(window + _BEYOND, known_positions(config))
         if not _TOKENS < tokens <= _LONGEST:
             continue
         left = set(kinds)
@@ -210,22 +218,28 @@ def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
     """Token ids [1, T], at most ``tokens`` of them."""
     config = model.config.get_text_config()
     random = torch.Generator().manual_seed(0)
-    size = (1, min(config.max_position_embeddings, tokens))
+    size = (1, min(known_positions(config), tokens))
     return torch.randint(0, config.vocab_size, size, generator=random)
 
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
     """Final hidden states of all tokens, [T, hidden], float32, at positions from ``before`` on."""
+    own_base = model.base_model is model  # then it gives logits
     output = model.base_model(
-        input_ids, position_ids=positions_from(input_ids, before), use_cache=False
+        input_ids,
+        position_ids=positions_from(input_ids, before),
+        use_cache=False,
+        output_hidden_states=own_base,
     )
-    states: Tensor = output.last_hidden_state[0].float()
+    last = output.hidden_states[-1] if own_base else output.last_hidden_state
+    states: Tensor = last[0].float()
     return states
 
 
 def _relative(found: Tensor, expected: Tensor) -> float:
     """Root mean square difference of two tensors of one shape, relative to the second."""
-    return float((found.float() - expected.float()).norm() / expected.float().norm())
+    size = expected.float().norm().clamp(torch.finfo(torch.float32).tiny)  # 0 equals 0
+    return float((found.float() - expected.float()).norm() / size)
 
 
 def _check_finite(name: str, *states: Tensor) -> None:

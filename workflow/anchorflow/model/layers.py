@@ -10,23 +10,22 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import recomputed_alike
+from anchorflow.model.attention_function import attending, recomputed_alike
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
     """The layers of the text decoder, lowest first."""
-    modules = model.get_decoder().modules()
-    layers = [module for module in modules if isinstance(module, GradientCheckpointingLayer)]
-    expected = model.config.get_text_config().num_hidden_layers
-    if len(layers) != expected:
-        raise InputError(
-            f"{type(model).__name__}: {len(layers)} of {expected} layers were found where "
-            "transformers keeps them; this architecture is not supported."
-        )
-    return layers
+    expected, attend = model.config.get_text_config().num_hidden_layers, set(attending(model))
+    for part in model.modules():
+        listed = isinstance(part, nn.ModuleList) and len(part) == expected
+        if listed and not attend.isdisjoint(part.modules()):
+            return list(part.children())
+    raise InputError(
+        f"{type(model).__name__}: no list of {expected} layers with attention is found in it; "
+        "this architecture is not supported."
+    )
 
 
 def recompute_activations(model: PreTrainedModel) -> None:

@@ -91,9 +91,12 @@ class Prefix:
 
 def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
     positions = positions.to(layer.key.device)
-    heads, size = layer.key.shape[1], layer.key.shape[3]
-    at = positions.expand(heads, -1)[None, :, :, None].expand(-1, -1, -1, size)
-    return replace(layer.map(lambda kept: kept.gather(2, at)), positions=positions)
+    at = positions.expand(layer.key.shape[1], -1)[None, :, :, None]
+
+    def some(kept: Tensor) -> Tensor:  # values may have other dimensions than keys
+        return kept.gather(2, at.expand(-1, -1, -1, kept.shape[3]))
+
+    return replace(layer.map(some), positions=positions)
 
 
 class KeepKeys:

@@ -26,11 +26,11 @@ import psutil
 import torch
 from torch import nn
 from transformers import AutoModelForCausalLM, PretrainedConfig
-from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import MORE_MEMORY, InputError
 from anchorflow.model.attention_function import gpu_chunk_bytes
 from anchorflow.model.devices import Rates
+from anchorflow.model.layers import decoder_layers
 
 log = logging.getLogger(__name__)
 
@@ -62,9 +62,7 @@ class Size(NamedTuple):
         text = config.get_text_config()
         configs = text.per_layer_config if getattr(text, "is_heterogeneous", False) else [text]
         chosen = getattr(text, "num_experts_per_tok", None)
-        decoder = model.get_decoder().modules()
-        layers = [module for module in decoder if isinstance(module, GradientCheckpointingLayer)]
-        weights = [_multiplied(layer.named_parameters(), chosen) for layer in layers]
+        weights = [_multiplied(layer.named_parameters(), chosen) for layer in decoder_layers(model)]
         tables = {id(m.weight): m.weight for m in model.modules() if isinstance(m, nn.Embedding)}
         head = model.get_output_embeddings().weight
         return cls(

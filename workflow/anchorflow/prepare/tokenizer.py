@@ -16,6 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
+from anchorflow.model.attention_function import known_positions
 from anchorflow.model.cost import log_run
 from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
@@ -57,7 +58,7 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
     with model_directory(name, settings, weights=False) as (directory, gguf):
         with reading(name, directory):
             config = AutoConfig.from_pretrained(directory, trust_remote_code=False, **gguf)
-        check_architecture(name, config)
+            check_architecture(name, config)
         quantization_of(name, config)  # refuses what can't be dequantized
         with reading(name, directory):
             weight_bytes(config, torch.float32)  # builds the model without allocating its weights
@@ -100,9 +101,12 @@ def context_of(config: PretrainedConfig) -> int:
     """The maximum number of tokens in a prompt.
 
     Some rotary embeddings change all frequencies once a prompt exceeds the length that the model
-    was first trained on; the same token would then differ from prompt to prompt.
+    was first trained on; the same token would then differ from prompt to prompt. Llama 4 scales
+    queries from a position on, counted within what is run at once.
     """
-    longest: int = config.max_position_embeddings
+    longest = known_positions(config)
+    if getattr(config, "attn_temperature_tuning", False):
+        longest = min(longest, config.floor_scale - 1)
     rotary = getattr(config, "rope_parameters", None) or {}
     if rotary.get("rope_type") not in ("longrope", "dynamic"):
         return longest

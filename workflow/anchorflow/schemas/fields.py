@@ -36,6 +36,7 @@ LABEL = Column(
 )
 LAYER = Column("layer", "int32", "transformer layer, counted from 0")
 HEAD = Column("head", "int32", "query head, counted from 0")
+SINK = "learned sink"  # a segment without tokens; fields have no blank in their names
 DEMONSTRATION = Column("demonstration", "int32", "demonstration, counted from 0 in prompt order")
 DEMONSTRATION_LABEL = Column("label", "int32", "label of the demonstration")
 DEMONSTRATION_LABELS = Column(

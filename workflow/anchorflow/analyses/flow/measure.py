@@ -10,6 +10,7 @@ the target's row of I_l by kind of token, and the sources of S_wp.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -286,7 +287,8 @@ class _MeasuredAttention(torch.autograd.Function):
         sink: SaliencySink,
     ) -> Tensor:
         ctx.save_for_backward(query, key, value, prefix_key, prefix_value)
-        ctx.layer, ctx.how = call.layer, (call.scaling, call.sliding_window, call.softcap)
+        nothing = query.new_empty(0)  # the rest of the call must not keep tensors of the graph
+        ctx.rest = replace(call, query=nothing, key=nothing, value=nothing, prefix=None)
         ctx.sink = sink
         return plain_attention(call)
 
@@ -299,8 +301,8 @@ class _MeasuredAttention(torch.autograd.Function):
             key, value = torch.cat([prefix_key, key], 2), torch.cat([prefix_value, value], 2)
         # Chunks multiply slices of these; each would be copied if they were not contiguous.
         output_gradient = gradients[0].contiguous()
-        saved = (tensor.contiguous() for tensor in (query, key, value))
-        call = AttentionCall(ctx.layer, *saved, *ctx.how)
+        query, key, value = (tensor.contiguous() for tensor in (query, key, value))
+        call = replace(ctx.rest, query=query, key=key, value=value)
         query_gradient = torch.empty_like(call.query)
         key_gradient, value_gradient = torch.zeros_like(call.key), torch.zeros_like(call.value)
         for start, stop in row_chunks(call):

@@ -90,8 +90,10 @@ class Isolate:
         rows = self._positions.to(output.device)
         # A row that attends only to itself, with weight 1, outputs its own value.
         values = call.value[:, :, rows].repeat_interleave(output.shape[1] // call.value.shape[1], 1)
-        if self._variant == "zero":
-            weights = attention_rows(call, rows.expand(len(values), -1))  # [B, H, S, T]
+        if self._variant == "zero" or call.sinks is not None:
+            others = rows[None, :, None] != torch.arange(call.keys, device=rows.device)
+            cut = None if self._variant == "zero" else others  # a sink keeps its share
+            weights = attention_rows(call, rows.expand(len(values), -1), cut)  # [B, H, S, T]
             values = values * weights.gather(3, rows[:, None].expand(*values.shape[:3], 1))
         return output.index_copy(2, rows, values.to(output.dtype))
 

@@ -79,7 +79,8 @@ SEGMENTED = table(
     Column(
         "attention",
         "float32",
-        "attention from the target to this segment of all demonstrations together",
+        "attention from the target to this segment of all demonstrations together; in models with "
+        "learned sinks, the segment learned sink has what these take",
         "probability",
     ),
     Column("tokens", "int32", "tokens of this segment in all demonstrations", "tokens"),

@@ -39,6 +39,7 @@ from anchorflow.analyses.kernel.segments import (
 from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.shards import is_first
+from anchorflow.model.attention_function import has_sinks
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.logits import (
@@ -58,6 +59,7 @@ from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.random_draws import generator
+from anchorflow.schemas.fields import SINK
 from anchorflow.schemas.frames import frame_schema, keyed, places_of
 from anchorflow.schemas.predictions import PREDICTIONS
 from anchorflow.schemas.prompts import PROMPTS
@@ -142,6 +144,8 @@ def measure_kernel(
     measured = among(chosen, examples)
     of_example = {row["example"]: row for row in measured.iter_rows(named=True)}
 
+    sinks = has_sinks(model)
+
     def measure(batch: Batch) -> dict[str, pl.DataFrame]:
         rows, logits = rows_and_logits(model, batch, prefix)
         attention = by_demonstration(rows, batch)
@@ -154,7 +158,7 @@ def measure_kernel(
             "predictions": prediction_frame(batch, logits, tokenizer, keys),
             "attention": _attention_frame(batch, attention, keys),
             "kernel": _kernel_frame(batch, attention, similar, keys),
-            "segments": _segments_frame(batch, rows, prompts_of_batch, keys),
+            "segments": _segments_frame(batch, rows, prompts_of_batch, keys, sinks),
             "places": _places_frame(batch, rows, keys),
             "similarity": _similarity_frame(batch, similar, keys),
         }
@@ -303,12 +307,21 @@ def _by_example(name: str, predictions: NDArray[np.int64]) -> pl.Series:
 
 
 def _segments_frame(
-    batch: Batch, rows: Tensor, prompts: list[dict[str, Any]], keys: Mapping[str, str | int]
+    batch: Batch,
+    rows: Tensor,
+    prompts: list[dict[str, Any]],
+    keys: Mapping[str, str | int],
+    sinks: bool,
 ) -> pl.DataFrame:
     matrix, widths = segment_matrix(prompts, rows.shape[-1]), segment_widths(prompts)
     total = torch.einsum("lbht,bst->lbhs", rows, matrix).numpy()
     names = segment_names(prompts[0]["field_names"])
-    of_all = {"tokens": matrix.sum(-1).numpy(), "width": widths}  # [B, S]
+    tokens = matrix.sum(-1).numpy()
+    if sinks:  # what no token gets, as a segment without tokens
+        rest = (1 - rows.sum(-1, keepdim=True)).clamp(0).numpy()
+        total, names = np.concatenate([total, rest], -1), [*names, SINK]
+        tokens, widths = (np.pad(of, ((0, 0), (0, 1))) for of in (tokens, widths))
+    of_all = {"tokens": tokens, "width": widths}  # [B, S]
     frame = pl.DataFrame(
         {
             **places_of(total.shape, layer=None, example=batch.examples, head=None, segment=names),

@@ -116,7 +116,8 @@ class Cut:
         chunks = zip(rows.split(step), edges.split(step, 1), strict=True)
         for place, (some, cut) in enumerate(chunks):
             at_rows = some.expand(size, -1)
-            visible = ~call.hidden_from(at_rows, slice(0, call.keys))[:, 0]
+            # To any head: some layers select other keys for each.
+            visible = ~call.hidden_from(at_rows, slice(0, call.keys)).all(1)
             if ranks_of is not None:
                 ranks = ranks_of[place] * visible
                 cut = as_heavy(attention_rows(call, at_rows), cut & visible, ranks)

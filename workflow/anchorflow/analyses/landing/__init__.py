@@ -22,8 +22,9 @@ LANDING_SUMMARY = table(
         "per_token: attention from the target to one token; share: attention to this segment, as a "
         "share of that to all demonstrations; length: tokens of this segment, as a share of the "
         "demonstrations' tokens; width: the segment's share of a demonstration, averaged over "
-        "demonstrations; whole: attention to all demonstrations, of which the rest goes to the "
-        "prompt's first token, the instruction, and the query",
+        "demonstrations; whole: attention to all demonstrations, or, for the segment learned sink, "
+        "what a model's learned sinks take; the rest goes to the prompt's first token, the "
+        "instruction, and the query",
     ),
     Column(
         "mean",

@@ -5,6 +5,7 @@ import polars as pl
 
 from anchorflow.claims.claim import Claim, Control, Run, Sampled
 from anchorflow.claims.effects import mean_of_examples
+from anchorflow.schemas.fields import SINK
 
 READS = ("segments",)
 
@@ -19,8 +20,10 @@ def beyond_length(run: Run, segment: str = "label") -> Sampled:
     """
     seeds = {}
     for seed, rows in run.by_seed("segments").items():
-        means = rows.group_by(*_CELL, "segment").agg(
-            pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens").first()
+        means = (
+            rows.filter(pl.col("segment") != SINK)
+            .group_by(*_CELL, "segment")
+            .agg(pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens").first())
         )
         shares = means.with_columns(
             beyond=pl.col("attention") / pl.col("attention").sum().over(_CELL)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from anchorflow.present import style as look
 from anchorflow.present.style import Paths, Style, small_multiples
+from anchorflow.schemas.fields import SINK
 
 # Okabe-Ito colors, with dash styles to distinguish lines in grayscale.
 _SEGMENTS = {
@@ -27,6 +28,7 @@ _BEFORE_FIELD = ("#999999", ":")
 def segments_in_order(rows: pl.DataFrame) -> list[str]:
     """The segments of one task or several, in their order within a demonstration."""
     found = rows["segment"].drop_nulls().unique(maintain_order=True).to_list()
+    found = [segment for segment in found if segment != SINK]
     last = [segment for segment in ("before_label", "label", "after") if segment in found]
     return [*(segment for segment in found if segment not in last), *last]
 
@@ -64,7 +66,11 @@ def plot_landing(summary: pl.DataFrame, style: Style, confidence: float, paths: 
             above, middle, below = (row[column] for row in axes)
             _plot_segments(above, rows.filter(measure="per_token"), styles)
             above.set_title(task)
-            look.plot_line(middle, rows.filter(measure="whole"), "0.2", 0, _WHOLE)
+            whole = rows.filter(measure="whole")
+            look.plot_line(middle, whole.filter(pl.col("segment").is_null()), "0.2", 0, _WHOLE)
+            sinks = whole.filter(segment=SINK)
+            if len(sinks):
+                look.plot_line(middle, sinks, "#009E73", 0, "learned sinks", linestyle=":")
             middle.set_ylim(0, 1)
             for panel in (above, middle):
                 panel.set_xlabel("layer")

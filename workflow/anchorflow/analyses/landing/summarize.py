@@ -8,6 +8,7 @@ import polars as pl
 from anchorflow.analyses.landing import LANDING_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
+from anchorflow.schemas.fields import SINK
 from anchorflow.statistics import by_task
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -22,11 +23,12 @@ def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
 
     Each value has a key (layer, segment, measure); the values are [examples, keys], in order of
     examples. Attention per token is NaN for segments without tokens; ``whole``, that to all
-    demonstrations, has no segment.
+    demonstrations, has no segment, or, for what sinks take, ``SINK``.
     """
-    means = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
+    every = segments.group_by("example", "layer", "segment", maintain_order=True).agg(
         pl.col("attention").cast(pl.Float64).mean(), pl.col("tokens", "width").first()
     )
+    means = every.filter(pl.col("segment") != SINK)
     attention, tokens, prompt = pl.col("attention"), pl.col("tokens"), ("example", "layer")
     measured = means.with_columns(
         per_token=pl.when(tokens > 0).then(attention / tokens),
@@ -41,7 +43,10 @@ def segment_measures(segments: pl.DataFrame) -> tuple[pl.DataFrame, Array]:
         pl.lit("whole").alias("measure"),
         pl.col("attention").sum().alias("value"),
     )
-    long = pl.concat([of_segments, whole]).sort("example", maintain_order=True)
+    of_sinks = every.filter(segment=SINK).select(
+        "example", "layer", "segment", pl.lit("whole").alias("measure"), value="attention"
+    )
+    long = pl.concat([of_segments, whole, of_sinks]).sort("example", maintain_order=True)
     keys = long.filter(pl.col("example") == long["example"][0]).select(
         "layer", "segment", "measure"
     )
