@@ -18,7 +18,7 @@ import anchorflow.analyses.isolation.measure as isolation
 import anchorflow.analyses.knockout.measure as knockout
 import anchorflow.analyses.transplant.measure as transplant
 from anchorflow.analyses.attention.measure import measure_attention
-from anchorflow.analyses.compression.measure import Cache, Setting, compress, observe
+from anchorflow.analyses.compression.measure import OF_STATES, Cache, Setting, compress, observe
 from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.reweighting.measure import label_probabilities
 from anchorflow.analyses.reweighting.samples import NO_LABEL
@@ -34,6 +34,7 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.beta_fit import Descent
 from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
+from anchorflow.model.layer_kinds import attention_layers, by_place, carries_state
 from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -224,6 +225,10 @@ class InContextClassifier:
         share : float, optional
             Share of tokens to keep, for methods that accept any budget.
         """
+        if carries_state(self.model.config):
+            raise InputError(
+                f"{self.names.model}: the demonstrations are not compressed. {OF_STATES}"
+            )
         of_no_file = ("text_anchor", "first_only")
         if method not in METHODS and method not in of_no_file:
             known = ", ".join([*METHODS, *of_no_file])
@@ -336,14 +341,16 @@ class InContextClassifier:
 
     @property
     def _depth(self) -> int:
-        depth: int = self.model.config.get_text_config().num_hidden_layers
-        return depth
+        return len(attention_layers(self.model.config))
 
     def _measured(self, analysis: str, **tables: pl.DataFrame) -> Measurement:
         tasks = {self.names.task: {"labels": list(self.labels)}}
         config = {**defaults(), "tasks": tasks}
         config["flow"] = {**config["flow"], "demonstrations": "fixed"}
-        return Measurement(analysis, tables, config)
+        model = self.model.config
+        places = attention_layers(model), model.get_text_config().num_hidden_layers
+        placed = {name: by_place(table, *places) for name, table in tables.items()}
+        return Measurement(analysis, placed, config)
 
     def _purpose(self) -> Purpose:
         model = fingerprint(self.model)

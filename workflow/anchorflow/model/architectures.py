@@ -5,6 +5,7 @@ from typing import Any
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_MASKED_LM_MAPPING, PretrainedConfig
 
 from anchorflow.config.errors import InputError
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 
 # Compute attention outside transformers' attention interface; we adapt them to ours.
 ADAPTED = ("gptj", "gpt_neo")
@@ -13,7 +14,8 @@ ADAPTED = ("gptj", "gpt_neo")
 NOT_ADAPTED = {
     "llama4": "attends in chunks, with scaled queries",
     "llama4_text": "attends in chunks, with scaled queries",
-    "recurrent_gemma": "mixes attention with recurrent layers",
+    "zamba": "shares one attention block between layers",
+    "zamba2": "shares one attention block between layers",
     "ctrl": "computes attention outside transformers' attention interface",
 }
 
@@ -42,7 +44,9 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
         reason = "selects keys by a sparse indexer"
     elif getattr(config, "reorder_and_upcast_attn", False):
         reason = "computes attention in its own mixed precision (reorder_and_upcast_attn)"
-    elif not getattr(model_class, "is_backend_compatible", bool)():
+    elif not attention_layers(config):
+        reason = "has no attention layers"
+    elif not (getattr(model_class, "is_backend_compatible", bool)() or carries_state(config)):
         reason = "does not run through transformers' attention interface"
     if reason is not None:
         raise InputError(

@@ -24,9 +24,11 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import ADAPTED
+from anchorflow.model.layer_kinds import attention_layers
 
 IMPLEMENTATION = "anchorflow"
 _REFERENCE = "anchorflow_reference"  # eager attention in float32, observed
+_NUMBER = "attention_layer"  # attribute of modules in hybrid models: which attention layer it is
 
 
 @dataclass(frozen=True)
@@ -201,11 +203,17 @@ def without_interventions() -> _Again:
     return _Again([])
 
 
-def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
+def in_force() -> list[Intervention]:
+    """The active interventions, the outermost first."""
+    return _in_force.copy()
+
+
+def attend_under(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
+    """A layer's output, [B, H, T, D], under these interventions alone."""
     if not interventions:
         return plain_attention(call)
     first, *rest = interventions
-    return first.attend(call, lambda inner: _intervened(inner, rest))
+    return first.attend(call, lambda inner: attend_under(inner, rest))
 
 
 def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None) -> Tensor:
@@ -440,7 +448,7 @@ def _call(
         if wrong:
             raise _unsupported(module, what)
     return AttentionCall(
-        layer=module.layer_idx,  # type: ignore[arg-type]
+        layer=getattr(module, _NUMBER, module.layer_idx),  # type: ignore[arg-type]
         query=query,
         key=key,
         value=value,
@@ -465,7 +473,7 @@ def _attend(
     """The attention function as transformers calls it; output [B, T, H, D]."""
     if attention_mask is not None:
         raise _unsupported(module, "comes with its own attention mask")
-    output = _intervened(_call(module, query, key, value, **options), _in_force)
+    output = attend_under(_call(module, query, key, value, **options), _in_force)
     return output.transpose(1, 2).contiguous(), None
 
 
@@ -517,9 +525,20 @@ def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
         )
 
 
+def _number(model: nn.Module) -> None:
+    """Number attention layers densely where only some layers attend."""
+    config: Any = model.config
+    places = attention_layers(config)
+    if len(places) < config.get_text_config().num_hidden_layers:
+        for module in model.modules():
+            if getattr(module, "layer_idx", None) in places:
+                setattr(module, _NUMBER, places.index(module.layer_idx))  # type: ignore[arg-type]
+
+
 def adopt(model: nn.Module) -> None:
     """Install our attention function in a model that was loaded with eager attention."""
     config: Any = model.config
+    _number(model)
     if config.model_type in ADAPTED:
         for module, how in _own_attention(model):
             module._attn = MethodType(partial(_adapted, **how), module)
@@ -540,6 +559,7 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
     eager attention under transformers' mask.
     """
     config: Any = model.config
+    _number(model)
     if config.model_type not in ADAPTED:
         eager_mask = AttentionMaskInterface()["eager"]
         AttentionInterface.register(_REFERENCE, partial(_eager, observe))

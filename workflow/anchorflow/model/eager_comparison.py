@@ -25,7 +25,8 @@ from anchorflow.model.attention_function import (
     intervene,
     plain_attention,
 )
-from anchorflow.model.layers import positions_from
+from anchorflow.model.layer_kinds import attention_layers
+from anchorflow.model.layers import positions_from, run
 from anchorflow.model.opening import open_model, read_card
 from anchorflow.model.prefix import compute_prefix
 
@@ -176,8 +177,9 @@ def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
     kinds: Sequence[str] = getattr(config, "layer_types", None) or getattr(
         config, "attention_layers", [""] * config.num_hidden_layers
     )
+    kinds = [kinds[place] for place in attention_layers(config)]
     for window in sorted(set(windows)):
-        tokens = min(window + _BEYOND, config.max_position_embeddings)
+        tokens = min(window + _BEYOND, getattr(config, "max_position_embeddings", _LONGEST))
         if not _TOKENS < tokens <= _LONGEST:
             continue
         left = set(kinds)
@@ -210,15 +212,13 @@ def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
     """Token ids [1, T], at most ``tokens`` of them."""
     config = model.config.get_text_config()
     random = torch.Generator().manual_seed(0)
-    size = (1, min(config.max_position_embeddings, tokens))
+    size = (1, min(getattr(config, "max_position_embeddings", tokens), tokens))
     return torch.randint(0, config.vocab_size, size, generator=random)
 
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
     """Final hidden states of all tokens, [T, hidden], float32, at positions from ``before`` on."""
-    output = model.base_model(
-        input_ids, position_ids=positions_from(input_ids, before), use_cache=False
-    )
+    output = run(model, input_ids, positions_from(input_ids, before), head=False)
     states: Tensor = output.last_hidden_state[0].float()
     return states
 

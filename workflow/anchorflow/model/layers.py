@@ -14,6 +14,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import recomputed_alike
+from anchorflow.model.layer_kinds import attention_layers
+from anchorflow.model.run_again import preceding_in_force
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
@@ -27,6 +29,12 @@ def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
             "transformers keeps them; this architecture is not supported."
         )
     return layers
+
+
+def attending_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """Those of :func:`decoder_layers` that attend, in the order of their numbers."""
+    layers = decoder_layers(model)
+    return [layers[place] for place in attention_layers(model.config)]
 
 
 def recompute_activations(model: PreTrainedModel) -> None:
@@ -59,7 +67,45 @@ def run_layers(
     autograd graph is kept from the token embeddings on.
     """
     with embeddings_as_leaves(model) if differentiable else torch.no_grad():
-        model.base_model(input_ids, position_ids=positions_from(input_ids, first), use_cache=False)
+        run(model, input_ids, positions_from(input_ids, first), head=False)
+
+
+def run(model: PreTrainedModel, input_ids: Tensor, position_ids: Tensor, head: bool = True) -> Any:
+    """The model's output for ``input_ids`` [B, T], without logits unless the ``head`` runs.
+
+    In a model that carries a state, what precedes them, as active interventions have it, runs again
+    before them; see :class:`Preceding`.
+    """
+    runs = model if head else model.base_model
+    preceding = preceding_in_force()
+    if preceding is None:
+        return runs(input_ids=input_ids, position_ids=position_ids, use_cache=False)
+    input_ids, position_ids, rows = preceding.joined(input_ids, position_ids)
+
+    def own(_: nn.Module, __: Any, output: Any) -> Any:
+        states = output.last_hidden_state
+        at = rows.to(states.device)[..., None].expand(-1, -1, states.shape[-1])
+        output.last_hidden_state = states.gather(1, at)
+        return output
+
+    def put(_: nn.Module, __: Any, output: Any) -> Any:
+        assert preceding.resumed is not None
+        given, (hidden, rest) = preceding.resumed[1], hidden_states(output)
+        given = given.to(hidden).expand(len(hidden), -1, -1)
+        whole = torch.cat([given, hidden[:, given.shape[1] :]], 1)
+        return whole if rest is None else (whole, *rest)
+
+    with contextlib.ExitStack() as hooks:
+        hooks.enter_context(model.base_model.register_forward_hook(own))
+        if preceding.resumed is not None:
+            layer = attending_layers(model)[preceding.resumed[0]]
+            hooks.enter_context(layer.register_forward_hook(put))
+        return runs(input_ids=input_ids, position_ids=position_ids, use_cache=False)
+
+
+def hidden_states(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
+    """A layer's hidden states [B, T, hidden], and what else it returns, if that is a tuple."""
+    return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
 
 
 @contextlib.contextmanager
@@ -75,7 +121,10 @@ def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Where a forward pass can resume an earlier one: after ``layer``, with its ``output``."""
+    """Where a forward pass can resume an earlier one: after ``layer``, with its ``output``.
+
+    Layers that attend are counted, here and below.
+    """
 
     layer: int
     output: Any
@@ -104,7 +153,7 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
     def keep(layer: int, _: nn.Module, __: Any, output: Any) -> None:
         kept[layer] = Resumed(layer, output)
 
-    every = decoder_layers(model)
+    every = attending_layers(model)
     with contextlib.ExitStack() as hooks:
         for layer in layers:
             hooks.enter_context(every[layer].register_forward_hook(partial(keep, layer)))
@@ -114,7 +163,7 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
 @contextlib.contextmanager
 def resume(model: PreTrainedModel, resumed: Resumed) -> Iterator[None]:
     """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens."""
-    below = decoder_layers(model)[: resumed.layer + 1]
+    below = decoder_layers(model)[: attention_layers(model.config)[resumed.layer] + 1]
     forwards = [layer.forward for layer in below]
     for layer in below:
         layer.forward = lambda *_, **__: resumed.output

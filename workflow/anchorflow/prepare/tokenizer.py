@@ -17,6 +17,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.cost import log_run
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.checkpoint import (
@@ -95,7 +96,13 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
                 "context": context_of(text),
                 "files": fingerprints(temporary.iterdir()),
             }
+            attending = attention_layers(config)
+            if len(attending) < text.num_hidden_layers:
+                architecture["attention_layers"] = attending
             write_json(temporary / ARCHITECTURE, architecture)
+
+
+_UNLIMITED = 2**31 - 1  # where the configuration names no number of positions
 
 
 def context_of(config: PretrainedConfig) -> int:
@@ -104,7 +111,7 @@ def context_of(config: PretrainedConfig) -> int:
     Some rotary embeddings change all frequencies once a prompt exceeds the length that the model
     was first trained on; the same token would then differ from prompt to prompt.
     """
-    longest: int = config.max_position_embeddings
+    longest: int = getattr(config, "max_position_embeddings", None) or _UNLIMITED
     rotary = getattr(config, "rope_parameters", None) or {}
     if rotary.get("rope_type") not in ("longrope", "dynamic"):
         return longest

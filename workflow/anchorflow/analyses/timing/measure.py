@@ -3,6 +3,7 @@
 Timings depend on the machine and its load, so they are kept apart from all other results.
 """
 
+import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -16,18 +17,29 @@ import polars as pl
 import torch
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.compression.measure import ANCHOR, FULL, Cache, Setting, compress, observe
+from anchorflow.analyses.compression.measure import (
+    ANCHOR,
+    FULL,
+    OF_STATES,
+    Cache,
+    Setting,
+    compress,
+    observe,
+)
 from anchorflow.analyses.compression.methods import Demonstrations
 from anchorflow.analyses.timing import TIMING
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, batches_of, runnable
 from anchorflow.model.beta_fit import Reweight
 from anchorflow.model.cell import Cell
+from anchorflow.model.layer_kinds import carries_state
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
+
+log = logging.getLogger(__name__)
 
 # Methods not listed keep the same number of tokens as hidden_anchor and take equally long.
 _CACHED = {
@@ -75,10 +87,13 @@ def measure_timing(
     After a warm-up, each repetition runs each batch of queries in every way before the next batch,
     so that a temporary slowdown affects all ways alike. GPUs are synchronized. Re-weighting is
     timed with β = 0, which costs as much as any other β. ``also`` in ``spec`` lists those of
-    ``OPTIONAL`` that are timed. There are no rows if no prompt fits the context.
+    ``OPTIONAL`` that are timed. There are no rows if no prompt fits the context, or if the model
+    carries a state, so that nothing is compressed.
     """
     chosen = runnable(prompts, "fixed")[: spec["queries"]]
-    if chosen.is_empty():
+    if carries_state(model.config):
+        log.warning("Not timed: caches of model %s. %s", prompts["model"][0], OF_STATES)
+    if chosen.is_empty() or carries_state(model.config):
         return pl.DataFrame(schema=frame_schema(TIMING))
     together = min(spec["batch_size"], len(chosen))
     chosen = chosen[: len(chosen) // together * together]
