@@ -7,19 +7,21 @@ from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
-from tiny_models import FAMILIES
+from tiny_models import FAMILIES, HYBRIDS
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *HYBRIDS])
 def test_supported_families_are_accepted(family: str) -> None:
-    kind, settings = FAMILIES[family]
+    kind, settings = {**FAMILIES, **HYBRIDS}[family]
     check_architecture("mine", AutoConfig.for_model(kind, **settings))
 
 
 NO_INTERFACE = "does not run through transformers' attention interface"
 REASONS = {
     "adds ALiBi biases inside its attention": ("bloom", "mpt"),
-    NO_INTERFACE: ("falcon", "mamba"),  # mamba has no attention to follow
+    NO_INTERFACE: ("falcon",),
+    "has no attention layers": ("mamba",),
+    "shares one attention block between layers": ("zamba2",),
     "attends in both directions": (
         "bert",
         "roberta",
@@ -29,7 +31,6 @@ REASONS = {
         "bert-generation",
     ),
     "attends in chunks, with scaled queries": ("llama4_text",),
-    "mixes attention with recurrent layers": ("recurrent_gemma",),
     "computes attention outside transformers' attention interface": ("ctrl",),
     "selects keys by a sparse indexer": ("deepseek_v32", "glm_moe_dsa"),
 }
