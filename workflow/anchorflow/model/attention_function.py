@@ -24,7 +24,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import ADAPTED
-from anchorflow.model.layer_kinds import attention_layers
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 
 IMPLEMENTATION = "anchorflow"
 _REFERENCE = "anchorflow_reference"  # eager attention in float32, observed
@@ -545,6 +545,11 @@ def adopt(model: nn.Module) -> None:
     else:
         model.set_attn_implementation(IMPLEMENTATION)  # type: ignore[operator]
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
+    if carries_state(config):
+        from anchorflow.model.layers import attending_layers  # which import this module
+        from anchorflow.model.run_again import run_what_precedes
+
+        run_what_precedes(model.base_model, attending_layers(model))  # type: ignore[arg-type]
 
 
 Observer = Callable[[AttentionCall, Tensor], None]

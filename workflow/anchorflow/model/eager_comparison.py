@@ -26,7 +26,7 @@ from anchorflow.model.attention_function import (
     plain_attention,
 )
 from anchorflow.model.layer_kinds import attention_layers
-from anchorflow.model.layers import positions_from, run
+from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import open_model, read_card
 from anchorflow.model.prefix import compute_prefix
 
@@ -218,7 +218,9 @@ def _random_prompt(model: PreTrainedModel, tokens: int) -> Tensor:
 
 def _last_states(model: PreTrainedModel, input_ids: Tensor, before: int = 0) -> Tensor:
     """Final hidden states of all tokens, [T, hidden], float32, at positions from ``before`` on."""
-    output = run(model, input_ids, positions_from(input_ids, before), head=False)
+    output = model.base_model(
+        input_ids, position_ids=positions_from(input_ids, before), use_cache=False
+    )
     states: Tensor = output.last_hidden_state[0].float()
     return states
 

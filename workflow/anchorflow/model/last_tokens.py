@@ -38,7 +38,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import Batch, Budget, LabelWords, run_batches
 from anchorflow.model.layer_kinds import carries_state
-from anchorflow.model.layers import run, run_layers
+from anchorflow.model.layers import run_layers
 from anchorflow.model.logits import last_token_logits, last_token_states
 from anchorflow.model.prefix import KeepKeys, Prefix
 from anchorflow.model.run_again import Preceding
@@ -374,7 +374,8 @@ class Ended:
         ids = following[0, :-1].expand(len(self.positions), -1)
         places = self.position_ids[:, None] + self._steps(ids.shape[1])
         with intervene(self, *interventions):
-            logits: Tensor = run(model, ids, places).logits.float()
+            output = model(input_ids=ids, position_ids=places, use_cache=False)
+        logits: Tensor = output.logits.float()
         normalized = logits.log_softmax(-1)
         following = following[:, 1:, None].to(logits.device)
         return [

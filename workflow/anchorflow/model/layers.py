@@ -15,7 +15,6 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import recomputed_alike
 from anchorflow.model.layer_kinds import attention_layers
-from anchorflow.model.run_again import preceding_in_force
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
@@ -67,45 +66,7 @@ def run_layers(
     autograd graph is kept from the token embeddings on.
     """
     with embeddings_as_leaves(model) if differentiable else torch.no_grad():
-        run(model, input_ids, positions_from(input_ids, first), head=False)
-
-
-def run(model: PreTrainedModel, input_ids: Tensor, position_ids: Tensor, head: bool = True) -> Any:
-    """The model's output for ``input_ids`` [B, T], without logits unless the ``head`` runs.
-
-    In a model that carries a state, what precedes them, as active interventions have it, runs again
-    before them; see :class:`Preceding`.
-    """
-    runs = model if head else model.base_model
-    preceding = preceding_in_force()
-    if preceding is None:
-        return runs(input_ids=input_ids, position_ids=position_ids, use_cache=False)
-    input_ids, position_ids, rows = preceding.joined(input_ids, position_ids)
-
-    def own(_: nn.Module, __: Any, output: Any) -> Any:
-        states = output.last_hidden_state
-        at = rows.to(states.device)[..., None].expand(-1, -1, states.shape[-1])
-        output.last_hidden_state = states.gather(1, at)
-        return output
-
-    def put(_: nn.Module, __: Any, output: Any) -> Any:
-        assert preceding.resumed is not None
-        given, (hidden, rest) = preceding.resumed[1], hidden_states(output)
-        given = given.to(hidden).expand(len(hidden), -1, -1)
-        whole = torch.cat([given, hidden[:, given.shape[1] :]], 1)
-        return whole if rest is None else (whole, *rest)
-
-    with contextlib.ExitStack() as hooks:
-        hooks.enter_context(model.base_model.register_forward_hook(own))
-        if preceding.resumed is not None:
-            layer = attending_layers(model)[preceding.resumed[0]]
-            hooks.enter_context(layer.register_forward_hook(put))
-        return runs(input_ids=input_ids, position_ids=position_ids, use_cache=False)
-
-
-def hidden_states(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
-    """A layer's hidden states [B, T, hidden], and what else it returns, if that is a tuple."""
-    return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+        model.base_model(input_ids, position_ids=positions_from(input_ids, first), use_cache=False)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import without_interventions
 from anchorflow.model.batches import Batch, within_memory
-from anchorflow.model.layers import embeddings_as_leaves, positions_from, run
+from anchorflow.model.layers import embeddings_as_leaves, positions_from
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.schemas.frames import keyed
 from anchorflow.schemas.predictions import PREDICTIONS
@@ -73,7 +73,9 @@ def last_token_logits(
     ``label_tokens`` or, by default, [B, vocabulary], float32, and may not be finite.
     """
     with contextlib.nullcontext() if label_tokens is None else _head_for(model, label_tokens):
-        output = run(model, input_ids[:, None], positions[:, None])
+        output = model(
+            input_ids=input_ids[:, None], position_ids=positions[:, None], use_cache=False
+        )
     logits: Tensor = output.logits[:, 0].float()
     return logits if label_tokens is None else counted_once(logits, label_tokens)
 
@@ -134,8 +136,11 @@ def check_finite(logits: Tensor, examples: Sequence[int], reweighted: bool = Fal
 
 
 def _run(model: PreTrainedModel, batch: Batch) -> Tensor:
-    positions = positions_from(batch.input_ids, batch.first_position)
-    output = run(model, batch.input_ids, positions)
+    output = model(
+        input_ids=batch.input_ids,
+        position_ids=positions_from(batch.input_ids, batch.first_position),
+        use_cache=False,
+    )
     logits: Tensor = output.logits[:, 0].float()
     check_finite(logits, batch.examples)
     return logits

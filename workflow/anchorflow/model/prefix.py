@@ -24,8 +24,8 @@ from anchorflow.model.attention_function import (
     intervene,
 )
 from anchorflow.model.layer_kinds import attention_layers, carries_state
-from anchorflow.model.layers import Resumed, hidden_states, resume, run_layers
-from anchorflow.model.run_again import Preceding
+from anchorflow.model.layers import Resumed, resume, run_layers
+from anchorflow.model.run_again import Preceding, hidden_states
 
 
 @dataclass(frozen=True)

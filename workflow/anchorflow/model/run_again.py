@@ -9,12 +9,14 @@ and values nevertheless, and interventions on them get the same calls as in any 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import AttentionCall, Intervention, attend_under, in_force
 
 
@@ -74,15 +76,15 @@ class Preceding:
         every = torch.arange(tokens, device=self.lengths.device)
         return (self.lengths[:, None] + every).expand(size, -1)
 
-    def joined(self, input_ids: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Token and position ids of all tokens [B, P + T], and the rows of the given, [B, T]."""
+    def joined(self, input_ids: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Token and position ids of all tokens, [B, P + T], given those of the last, [B, T]."""
         size, tokens = input_ids.shape
         rows = self.rows(size, tokens)
 
         def put(before: Tensor, given: Tensor) -> Tensor:
             return pad(before.expand(size, -1), (0, tokens)).scatter(1, rows, given)
 
-        return put(self.token_ids, input_ids), put(self.position_ids, position_ids), rows
+        return put(self.token_ids, input_ids), put(self.position_ids, position_ids)
 
     def attend_with(
         self,
@@ -113,6 +115,55 @@ class Preceding:
 
 def _of_rows(call: AttentionCall, some: Callable[[Tensor], Tensor]) -> AttentionCall:
     return replace(call, query=some(call.query), key=some(call.key), value=some(call.value))
+
+
+def hidden_states(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
+    """A layer's hidden states [B, T, hidden], and what else it returns, if that is a tuple."""
+    return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
+
+
+def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> None:
+    """Let a model that carries a state run again what precedes its tokens, and return only theirs.
+
+    ``decoder`` is the model without its head, and ``attending`` are its layers that attend.
+    """
+
+    def join(_: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> Any:
+        preceding = preceding_in_force()
+        if preceding is None:
+            return None
+        input_ids = args[0] if args else given.get("input_ids")
+        if input_ids is None or given.get("past_key_values") is not None:
+            raise InputError(
+                "this model carries a state from token to token, which is not cached; run whole "
+                "prompts of token ids, without past_key_values."
+            )
+        input_ids, position_ids = preceding.joined(input_ids, given["position_ids"])
+        return (), {**given, "input_ids": input_ids, "position_ids": position_ids}
+
+    def own(_: nn.Module, __: Any, given: dict[str, Any], output: Any) -> Any:
+        preceding = preceding_in_force()
+        if preceding is not None:
+            states = output.last_hidden_state
+            size, tokens = given["input_ids"].shape
+            rows = preceding.rows(size, tokens - preceding.token_ids.shape[1]).to(states.device)
+            at = rows[..., None].expand(-1, -1, states.shape[-1])
+            output.last_hidden_state = states.gather(1, at)
+        return output
+
+    def put(layer: int, _: nn.Module, __: Any, output: Any) -> Any:
+        preceding = preceding_in_force()
+        if preceding is None or preceding.resumed is None or preceding.resumed[0] != layer:
+            return output
+        given, (hidden, rest) = preceding.resumed[1], hidden_states(output)
+        given = given.to(hidden).expand(len(hidden), -1, -1)
+        whole = torch.cat([given, hidden[:, given.shape[1] :]], 1)
+        return whole if rest is None else (whole, *rest)
+
+    decoder.register_forward_pre_hook(join, with_kwargs=True)
+    decoder.register_forward_hook(own, with_kwargs=True)
+    for number, layer in enumerate(attending):
+        layer.register_forward_hook(partial(put, number))
 
 
 def preceding_in_force() -> Preceding | None:

@@ -65,13 +65,14 @@ class Setting(NamedTuple):
     draw: int = 0
 
 
+TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
+OF_TEXT = ("full", "first_only", TEXT_ANCHOR)  # queries follow a text that runs as it is
 OF_STATES = (
     "Some of its layers carry a state from token to token, so keys and values alone do not hold "
     "what the demonstrations say (docs/reference/models.md)."
 )
 FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
 FIRST_ONLY = Setting("first_only")  # no demonstrations: all that there is to retain is lost
-TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
 # Re-weighted settings, by the cache whose predictions they change.
 REWEIGHTED = {FULL: Setting("reweighted"), ANCHOR: Setting("reweighted_anchor")}
 
@@ -217,9 +218,7 @@ def measure_compression(
     measured = among(test, examples)
     parts = [pl.DataFrame(schema=frame_schema(COMPRESSION))]
     waiting: list[_Waiting] = []
-    if carries_state(model.config):
-        log.warning("Not compressed: model %s. %s", prompts["model"][0], OF_STATES)
-    if measured.is_empty() or carries_state(model.config):
+    if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
     for fitted_on, beta in betas.items():
@@ -231,6 +230,9 @@ def measure_compression(
     token_ids = shared_token_ids(pl.concat([test, training]))
     demonstrations = observe(model, token_ids, test.row(0, named=True))
     settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
+    if carries_state(model.config):
+        log.warning("Only text is compressed for model %s. %s", keys["model"], OF_STATES)
+        settings = [setting for setting in settings if setting.method in OF_TEXT]
     budget = Budget(batch_tokens)
     with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
         for setting in settings:

@@ -36,9 +36,10 @@ from anchorflow.model.interventions import (
     measure_interventions,
 )
 from anchorflow.model.last_tokens import FIRST_TOKEN
-from anchorflow.model.layers import Resumed, hidden_states, keep_outputs
+from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.run_again import hidden_states
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.positions import label_word_tokens, matched_positions
 from anchorflow.prepare.samples import exchanged
