@@ -74,8 +74,9 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         (of_layer for of_layer in layers.differences if not of_layer.relative <= _EXACT), None
     )
     if wrong is not None:
+        place = attention_layers(model.config)[wrong.layer]
         raise InputError(
-            f"{kind}: in layer {wrong.layer}{wrong.where}, its output differs by "
+            f"{kind}: in layer {place}{wrong.where}, its output differs by "
             f"{wrong.relative:.1e} from transformers' eager attention on the same queries, keys "
             f"and values in float32, where {_EXACT:.0e} is allowed; {_REMEDY}."
         )

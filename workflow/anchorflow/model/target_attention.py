@@ -324,7 +324,8 @@ class _Trace:
         rest = later(after) - later(args[0]) - later(self.written[layer])
         limit = _CLOSE * float(later(after).norm())
         branches = [of for of in self._branches[layer] if of.numel() == args[0].numel()]
-        if not any(float((later(branch) - rest).norm()) < limit for branch in branches):
+        others = [torch.zeros_like(rest), *map(later, branches)]  # without an MLP, nothing
+        if not any(float((other - rest).norm()) < limit for other in others):
             self.unexplained.add(layer)
 
     def _note_final(self, module: nn.Module, _: Any, output: Tensor) -> None:
@@ -349,7 +350,8 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
     if len(trace.projections) < depth or not known:
         reason = "the projection behind the heads is not found in every layer"
     elif trace.unexplained:
-        reason = f"layer {min(trace.unexplained)} does more than add its attention and its MLP"
+        place = attention_layers(model.config)[min(trace.unexplained)]
+        reason = f"layer {place} does more than add its attention and its MLP"
     elif trace.final is None or trace.last is None or trace.last.shape[-1] != head.weight.shape[1]:
         reason = "there is no norm right before the unembedding"
     elif not _close(logits, _capped(model, head(trace.last))):

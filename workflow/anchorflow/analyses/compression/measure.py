@@ -221,6 +221,11 @@ def measure_compression(
     if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
+    settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
+    if carries_state(model.config):
+        log.warning("Only text is compressed for model %s. %s", keys["model"], OF_STATES)
+        settings = [setting for setting in settings if setting.method in OF_TEXT]
+        betas = {setting: beta for setting, beta in betas.items() if setting in settings}
     for fitted_on, beta in betas.items():
         if beta.numel() == 0:
             raise InputError(
@@ -229,10 +234,6 @@ def measure_compression(
             )
     token_ids = shared_token_ids(pl.concat([test, training]))
     demonstrations = observe(model, token_ids, test.row(0, named=True))
-    settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
-    if carries_state(model.config):
-        log.warning("Only text is compressed for model %s. %s", keys["model"], OF_STATES)
-        settings = [setting for setting in settings if setting.method in OF_TEXT]
     budget = Budget(batch_tokens)
     with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
         for setting in settings:
