@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import intervene
+from anchorflow.model.attention_function import adopt, intervene
 from anchorflow.model.batches import Budget, batches_of
 from anchorflow.model.interventions import IntervenedRun, answers_of_runs
 from anchorflow.model.last_tokens import keep_together
@@ -30,6 +30,16 @@ def test_without_the_state_of_the_demonstrations_answers_would_differ(family: st
     stateless = Prefix(prefix.tokens, prefix.layers)
     with intervene(stateless):
         assert (target_logits(model, batch) - full).abs().max() > 1e-2
+
+
+def test_a_model_that_is_adopted_twice_runs_what_precedes_once() -> None:
+    model, table = tiny_model("lfm2"), shared_prompts([5, 17])
+    full = target_logits(model, whole_batch(table))
+    adopt(model)
+    prefix = compute_prefix(model, shared_token_ids(table))
+    (batch,) = batches_of(table, 1000, CPU, prefix.tokens)
+    with intervene(prefix):
+        torch.testing.assert_close(target_logits(model, batch), full, rtol=1e-4, atol=1e-5)
 
 
 def test_models_without_a_state_run_nothing_again() -> None:

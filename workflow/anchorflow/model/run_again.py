@@ -117,6 +117,9 @@ def _of_rows(call: AttentionCall, some: Callable[[Tensor], Tensor]) -> Attention
     return replace(call, query=some(call.query), key=some(call.key), value=some(call.value))
 
 
+_DONE = "runs_what_precedes"  # attribute of a decoder with these hooks
+
+
 def hidden_states(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
     """A layer's hidden states [B, T, hidden], and what else it returns, if that is a tuple."""
     return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
@@ -133,13 +136,16 @@ def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> Non
         if preceding is None:
             return None
         input_ids = args[0] if args else given.get("input_ids")
-        if input_ids is None or given.get("past_key_values") is not None:
+        position_ids = given.get("position_ids")
+        known = input_ids is not None and position_ids is not None
+        if not known or given.get("past_key_values") is not None:
             raise InputError(
-                "this model carries a state from token to token, which is not cached; run whole "
-                "prompts of token ids, without past_key_values."
+                "this model carries a state from token to token, which is not cached; give it "
+                "input_ids and position_ids, and no past_key_values."
             )
-        input_ids, position_ids = preceding.joined(input_ids, given["position_ids"])
-        return (), {**given, "input_ids": input_ids, "position_ids": position_ids}
+        input_ids, position_ids = preceding.joined(input_ids, position_ids)
+        joined = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": None}
+        return (), {**given, **joined}
 
     def own(_: nn.Module, __: Any, given: dict[str, Any], output: Any) -> Any:
         preceding = preceding_in_force()
@@ -160,6 +166,9 @@ def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> Non
         whole = torch.cat([given, hidden[:, given.shape[1] :]], 1)
         return whole if rest is None else (whole, *rest)
 
+    if getattr(decoder, _DONE, False):  # as for a second classifier with the same model
+        return
+    setattr(decoder, _DONE, True)
     decoder.register_forward_pre_hook(join, with_kwargs=True)
     decoder.register_forward_hook(own, with_kwargs=True)
     for number, layer in enumerate(attending):
