@@ -137,8 +137,8 @@ def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> Non
             return None
         input_ids = args[0] if args else given.get("input_ids")
         position_ids = given.get("position_ids")
-        known = input_ids is not None and position_ids is not None
-        if not known or given.get("past_key_values") is not None:
+        cached = given.get("past_key_values") is not None
+        if input_ids is None or position_ids is None or cached:
             raise InputError(
                 "this model carries a state from token to token, which is not cached; give it "
                 "input_ids and position_ids, and no past_key_values."
