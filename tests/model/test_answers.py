@@ -20,7 +20,7 @@ from anchorflow.model.logits import (
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from out_of_memory import run_out
 from stub_tokenizers import Decoder
-from tiny_models import FAMILIES, random_batch, shared_prompts, tiny_model
+from tiny_models import EVERY_FAMILY, random_batch, shared_prompts, tiny_model
 from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import eager
 
@@ -29,7 +29,7 @@ def close(ours: Tensor, plain: Tensor) -> None:
     torch.testing.assert_close(ours, plain, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_logits_are_those_of_every_run_by_itself(family: str) -> None:
     model = tiny_model(family)
     runs = [random_batch([23, 31], seed=seed) for seed in range(2)]
@@ -102,7 +102,7 @@ def test_label_words_have_the_probability_of_their_first_tokens_each_counted_onc
     assert shared.in_labels.tolist() == [True, False]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_predictions_say_how_probable_label_words_are_in_an_eager_run(family: str) -> None:
     table, plain = shared_prompts([5, 17, 9]), eager(tiny_model(family, eager=True))
     logits = torch.stack([plain(ids)[-1] for ids in table["token_ids"].to_list()])

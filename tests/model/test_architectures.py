@@ -7,18 +7,20 @@ from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
-from tiny_models import FAMILIES, KINDS
+from tiny_models import FAMILIES, HYBRIDS, KINDS
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, *KINDS])
+@pytest.mark.parametrize("family", [*FAMILIES, *KINDS, *HYBRIDS])
 def test_supported_families_are_accepted(family: str) -> None:
-    kind, settings = {**FAMILIES, **KINDS}[family]
+    kind, settings = {**FAMILIES, **KINDS, **HYBRIDS}[family]
     check_architecture("mine", AutoConfig.for_model(kind, **settings))
 
 
 NO_INTERFACE = "does not run through transformers' attention interface"
 REASONS = {
-    NO_INTERFACE: ("openai-gpt", "mamba"),  # mamba has no attention to follow
+    NO_INTERFACE: ("openai-gpt",),
+    "has no attention layers": ("mamba",),
+    "shares one attention block between layers": ("zamba2",),
     "attends in both directions": (
         "bert",
         "roberta",

@@ -24,10 +24,10 @@ from anchorflow.model.attention_function import (
     row_chunks,
 )
 from anchorflow.model.logits import target_logits
-from tiny_models import FAMILIES, random_batch, tiny_model
+from tiny_models import EVERY_FAMILY, random_batch, tiny_model
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_no_token_sees_a_later_one_even_without_a_registered_mask(
     family: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.random_draws import generator
 from out_of_memory import run_out
 from tiny_models import (
-    FAMILIES,
+    EVERY_FAMILY,
     full_attention,
     random_beta,
     shared_prompts,
@@ -89,7 +89,7 @@ def difference(ours: Tensor, plain: Tensor) -> float:
     return float((ours - plain).abs().max() / plain.abs().max())
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_one_token_gives_the_logits_of_full_prompts_under_any_weights(family: str) -> None:
     model, table = tiny_model(family), with_words(shared_prompts([5, 17, 9, 1]), [2, 1, 3])
     tokens, full = last_tokens(model, table), whole_batch(table)

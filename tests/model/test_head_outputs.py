@@ -12,7 +12,16 @@ from anchorflow.model.layers import decoder_layers
 from anchorflow.model.logits import target_logits
 from anchorflow.model.target_attention import FrozenNorm, RecordWrites, find_writes
 from plain_heads import branches_of, kept_outputs, projection_of
-from tiny_models import FAMILIES, VOCABULARY, plain_attentions, random_batch, single, tiny_model
+from tiny_models import (
+    FAMILIES,
+    GATED,
+    VOCABULARY,
+    families,
+    plain_attentions,
+    random_batch,
+    single,
+    tiny_model,
+)
 
 
 def uneven(family: str, eager: bool = False) -> PreTrainedModel:
@@ -83,7 +92,7 @@ def test_heads_mlps_embedding_and_biases_add_up_to_the_logit_difference(family: 
     torch.testing.assert_close(parts - parts.mean(), wanted, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", families(*GATED))
 def test_a_head_writes_the_sum_over_the_tokens_it_attends_to(family: str) -> None:
     """Tokens' parts, from eager attention, times the values behind the projection."""
     model, batch = uneven(family), random_batch([14, 21])

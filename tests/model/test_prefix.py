@@ -11,7 +11,9 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.target_attention import RecordRows
 from tiny_models import (
     FAMILIES,
+    HYBRIDS,
     PREFIX,
+    depth_of,
     plain_attentions,
     shared_prompts,
     single,
@@ -20,7 +22,7 @@ from tiny_models import (
 )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, *HYBRIDS])
 def test_logits_and_attention_equal_those_of_full_prompts(family: str) -> None:
     table = shared_prompts([5, 17, 9, 40])
     model, eager = tiny_model(family), tiny_model(family, eager=True)
@@ -32,7 +34,7 @@ def test_logits_and_attention_equal_those_of_full_prompts(family: str) -> None:
     recorded = RecordRows(batch.target_rows)
     with intervene(prefix, recorded):
         logits = target_logits(model, batch)
-    rows = recorded.stacked(model.config.num_hidden_layers)
+    rows = recorded.stacked(depth_of(model))
     for row in range(batch.size):
         plain_logits, attentions = plain_attentions(eager, single(full, row))
         difference = (logits[row] - plain_logits).abs().max() / plain_logits.abs().max()

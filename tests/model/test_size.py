@@ -28,7 +28,16 @@ from anchorflow.model.size import (
 )
 from anchorflow.store.checksums import fingerprints, write_json
 from sizes import SIZE
-from tiny_models import FAMILIES, GIANT, PREFIX, VOCABULARY, shared_prompts, tiny_model
+from tiny_models import (
+    EVERY_FAMILY,
+    FAMILIES,
+    GIANT,
+    PREFIX,
+    VOCABULARY,
+    depth_of,
+    shared_prompts,
+    tiny_model,
+)
 
 
 def test_a_token_is_multiplied_with_the_layers_and_looked_up_in_embeddings() -> None:
@@ -104,7 +113,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_weights_are_counted_as_they_are_stored(family: str) -> None:
     model = tiny_model(family)
     stored = {p.data_ptr(): p.numel() * p.element_size() for p in model.parameters()}
@@ -216,7 +225,7 @@ def test_a_job_says_what_it_needs_and_what_there_is(
     with caplog.at_level(logging.INFO):
         model = open_for_job(folder, COMPUTE, 1, shared_prompts([5, 17]))
         open_for_job(folder, COMPUTE, 1, shared_prompts([5, 17]), large)
-    assert model.config.num_hidden_layers == 3
+    assert depth_of(model) == 3
     small, planned, time = caplog.messages
     assert small[:40] == planned[:40]  # what is available may differ by now
     assert planned.startswith("Memory: 0.00 GiB planned, 0.00 GiB of weights and 0.00 GiB for 2 ")

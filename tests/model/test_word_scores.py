@@ -24,7 +24,14 @@ from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, Words, keep_togethe
 from anchorflow.model.layers import recompute_activations
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.random_draws import generator
-from tiny_models import FAMILIES, PREFIX, PlainCompression, random_beta, shared_prompts, tiny_model
+from tiny_models import (
+    EVERY_FAMILY,
+    PREFIX,
+    PlainCompression,
+    random_beta,
+    shared_prompts,
+    tiny_model,
+)
 from whole_vocabulary import assert_in_vocabulary
 from worded_prompts import (
     WORDS,
@@ -123,7 +130,7 @@ def test_words_that_differ_in_their_last_token_alone_are_run_together() -> None:
     assert scores[0].exp().tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_predictions_equal_eager_runs_with_each_word_after_the_whole_prompt(family: str) -> None:
     table, model = prompts(), tiny_model(family)
     plain = eager(tiny_model(family, eager=True))

@@ -19,7 +19,7 @@ from anchorflow.prepare.checkpoint import (
     model_directory,
     stored_tensors,
 )
-from tiny_models import FAMILIES, tiny_model
+from tiny_models import EVERY_FAMILY, tiny_model
 
 Headers = dict[str, Stored]
 UP = "model.layers.1.mlp.up_proj.weight"
@@ -32,7 +32,7 @@ def headers(family: str, folder: Path) -> Headers:
     return stored_tensors("tiny", folder)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_whatever_a_file_of_the_family_holds_is_used(family: str, tmp_path: Path) -> None:
     model = tiny_model(family, eager=True)
     tensors = headers(family, tmp_path)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from anchorflow.model.layers import decoder_layers
+from anchorflow.model.layers import attending_layers
 
 PROJECTIONS = ("o_proj", "c_proj", "out_proj", "dense")
 NORMED = ("gemma2", "gemma3", "olmo2")  # with norms behind attention and MLP
@@ -15,7 +15,8 @@ NORMED = ("gemma2", "gemma3", "olmo2")  # with norms behind attention and MLP
 def attention_of(layer: nn.Module) -> nn.Module:
     """The module of a layer that has the output projection."""
     for name, module in layer.named_modules():
-        if "att" in name.lower() and any(hasattr(module, p) for p in PROJECTIONS):
+        attends = "att" in name.lower() or name == "temporal_block"
+        if attends and any(hasattr(module, p) for p in PROJECTIONS):
             return module
     raise LookupError("no attention")
 
@@ -72,7 +73,7 @@ def heads_replaced(
             by_head[:, heads] = instead
         return (changed,)
 
-    hook = projection_of(decoder_layers(model)[layer]).register_forward_pre_hook(replace)
+    hook = projection_of(attending_layers(model)[layer]).register_forward_pre_hook(replace)
     try:
         yield seen
     finally:

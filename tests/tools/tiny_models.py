@@ -4,12 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+import pytest
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt
 from anchorflow.model.batches import Batch, batches_of
+from anchorflow.model.layer_kinds import attention_layers
 
 VOCABULARY = 97
 PREFIX = 30  # tokens that the prompts of shared_prompts have in common
@@ -62,6 +64,60 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("phi3", {**_LLAMA, "pad_token_id": 0}),
     "olmo2": ("olmo2", _LLAMA),
 }
+# Layers 1 and 3 attend; the others carry a state, each family by another mixer.
+_HYBRID = {**_LLAMA, "num_hidden_layers": 4}
+_ALTERNATING = {"layer_types": ["linear_attention", "full_attention"] * 2}
+_MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8}
+HYBRIDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen3-next": (
+        "qwen3_next",
+        {
+            **{**_HYBRID, **_ALTERNATING, "head_dim": 8, "linear_num_key_heads": 2},
+            **{"linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8},
+            **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
+            "shared_expert_intermediate_size": 16,
+        },
+    ),
+    "granite-hybrid": (
+        "granitemoehybrid",
+        {**_HYBRID, **_ALTERNATING, **_MAMBA, "num_local_experts": 0, "pad_token_id": 0},
+    ),
+    "lfm2": ("lfm2", {**_HYBRID, "layer_types": ["conv", "full_attention"] * 2}),
+    "jamba": (
+        "jamba",
+        {**_HYBRID, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
+    ),
+    "recurrent-gemma": (
+        "recurrent_gemma",
+        {
+            **{**_HYBRID, "block_types": ["recurrent", "attention"], "lru_width": 32},
+            **{"attention_window_size": 64, "head_dim": 8},
+        },
+    ),
+    # Each layer attends beside a mixer.
+    "falcon-h1": (
+        "falcon_h1",
+        {**_HYBRID, **_MAMBA, "num_hidden_layers": 2, "mamba_d_ssm": 64, "pad_token_id": 0},
+    ),
+}
+
+# What a single head writes is not known in them: outputs are gated, or scaled.
+GATED = ("qwen3-next", "falcon-h1")
+
+
+def families(*without: str) -> list[Any]:
+    """All families, for a test's parameters; hybrids are for the long tests."""
+    hybrids = [family for family in HYBRIDS if family not in without]
+    return [*FAMILIES, *(pytest.param(family, marks=pytest.mark.long) for family in hybrids)]
+
+
+EVERY_FAMILY = families()
+
+
+def depth_of(model: PreTrainedModel) -> int:
+    """The number of layers that attend."""
+    return len(attention_layers(model.config))
+
 
 _LATENT: dict[str, Any] = {
     **{"q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8},
@@ -119,7 +175,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 
 def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -> PreTrainedModel:
     """A random float32 model of the family; the same weights with either attention."""
-    kind, settings = {**FAMILIES, **KINDS}[family]
+    kind, settings = {**FAMILIES, **KINDS, **HYBRIDS}[family]
     settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
     config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
     torch.manual_seed(0)
@@ -139,7 +195,7 @@ def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -
 def random_beta(model: PreTrainedModel) -> Tensor:
     """Random weights β [L, H, N] of attention to three label words."""
     random = torch.Generator().manual_seed(1)
-    shape = (model.config.num_hidden_layers, model.config.num_attention_heads, 3)
+    shape = (depth_of(model), model.config.num_attention_heads, 3)
     return torch.randn(shape, generator=random)
 
 

@@ -18,7 +18,7 @@ import anchorflow.analyses.isolation.measure as isolation
 import anchorflow.analyses.knockout.measure as knockout
 import anchorflow.analyses.transplant.measure as transplant
 from anchorflow.analyses.attention.measure import measure_attention
-from anchorflow.analyses.compression.measure import Cache, Setting, compress, observe
+from anchorflow.analyses.compression.measure import OF_STATES, Cache, Setting, compress, observe
 from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.reweighting.measure import label_probabilities
 from anchorflow.analyses.reweighting.samples import NO_LABEL
@@ -34,9 +34,11 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.beta_fit import Descent
 from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
+from anchorflow.model.layer_kinds import attention_layers, by_place, carries_state
 from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
+from anchorflow.model.size import query_tokens
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import SEPARATOR, Template
 from anchorflow.prepare.tokenizer import chat_template_of, context_of
@@ -185,7 +187,7 @@ class InContextClassifier:
         descent = Descent(learning_rate, epochs, batch_size)
         prompts = self._labeled(texts, labels)
         prefix = compute_prefix(self.model, shared_token_ids(prompts))
-        training = keep_together(self.model, prompts, prefix, Budget(batch_tokens))
+        training = keep_together(self.model, prompts, prefix, self._budget(prompts, batch_tokens))
         beta, _ = descent.fit(self.model, training, np.random.default_rng(seed))
         return FittedWeights(beta, self._purpose(), **vars(descent))
 
@@ -208,9 +210,8 @@ class InContextClassifier:
             tokens = keep_all_but_last(self.model, batch, prefix)
             return label_probabilities(self.model, tokens, beta)
 
-        for batch, found in run_batches(
-            prompts, Budget(batch_tokens), self.model.device, measure, prefix.tokens
-        ):
+        budget = self._budget(prompts, batch_tokens)
+        for batch, found in run_batches(prompts, budget, self.model.device, measure, prefix.tokens):
             probabilities[batch.examples] = found
         return probabilities
 
@@ -224,6 +225,10 @@ class InContextClassifier:
         share : float, optional
             Share of tokens to keep, for methods that accept any budget.
         """
+        if carries_state(self.model.config):
+            raise InputError(
+                f"{self.names.model}: the demonstrations are not compressed. {OF_STATES}"
+            )
         of_no_file = ("text_anchor", "first_only")
         if method not in METHODS and method not in of_no_file:
             known = ", ".join([*METHODS, *of_no_file])
@@ -257,7 +262,8 @@ class InContextClassifier:
     ) -> Measurement:
         """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as ``flow``."""
         prompts = self._labeled(texts, labels)
-        rows, predictions = measure_attention(self.model, self._tokenizer, prompts, batch_tokens)
+        tokens = self._budget(prompts, batch_tokens).tokens
+        rows, predictions = measure_attention(self.model, self._tokenizer, prompts, tokens)
         return self._measured("attention", attention=rows, predictions=predictions, prompts=prompts)
 
     def isolate(
@@ -289,9 +295,8 @@ class InContextClassifier:
             spec["positions"],
         )
         chosen = [setting for setting in chosen if side in (None, setting.side)]
-        rows = isolation.measure_isolation(
-            self.model, prompts, chosen, spec["top_tokens"], batch_tokens
-        )
+        tokens = self._budget(prompts, batch_tokens).tokens
+        rows = isolation.measure_isolation(self.model, prompts, chosen, spec["top_tokens"], tokens)
         return self._measured("isolation", isolation=rows, prompts=prompts)
 
     def knockout(
@@ -309,8 +314,9 @@ class InContextClassifier:
         spec = section("knockout", {"classes": list(classes), **settings})
         prompts = self._labeled(texts, labels)
         chosen = knockout.settings_of(classes, spec["layers"], spec["draws"], self._depth)
+        tokens = self._budget(prompts, batch_tokens).tokens
         rows = knockout.measure_knockout(
-            self.model, prompts, chosen, spec["variant"], spec["top_tokens"], batch_tokens
+            self.model, prompts, chosen, spec["variant"], spec["top_tokens"], tokens
         )
         return self._measured("knockout", knockout=rows, prompts=prompts)
 
@@ -331,19 +337,27 @@ class InContextClassifier:
         chosen = transplant.settings_of(
             places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth
         )
-        rows = transplant.measure_transplant(self.model, prompts, chosen, batch_tokens)
+        tokens = self._budget(prompts, batch_tokens).tokens
+        rows = transplant.measure_transplant(self.model, prompts, chosen, tokens)
         return self._measured("transplant", transplant=rows, prompts=prompts)
+
+    def _budget(self, prompts: pl.DataFrame, batch_tokens: int) -> Budget:
+        """Of queries; where demonstrations run again with them, both together have the tokens."""
+        again = carries_state(self.model.config)
+        return Budget(query_tokens(prompts, batch_tokens) if again else batch_tokens)
 
     @property
     def _depth(self) -> int:
-        depth: int = self.model.config.get_text_config().num_hidden_layers
-        return depth
+        return len(attention_layers(self.model.config))
 
     def _measured(self, analysis: str, **tables: pl.DataFrame) -> Measurement:
         tasks = {self.names.task: {"labels": list(self.labels)}}
         config = {**defaults(), "tasks": tasks}
         config["flow"] = {**config["flow"], "demonstrations": "fixed"}
-        return Measurement(analysis, tables, config)
+        model = self.model.config
+        places = attention_layers(model), model.get_text_config().num_hidden_layers
+        placed = {name: by_place(table, *places) for name, table in tables.items()}
+        return Measurement(analysis, placed, config)
 
     def _purpose(self) -> Purpose:
         model = fingerprint(self.model)

@@ -18,7 +18,15 @@ from anchorflow.model.layers import decoder_layers
 from anchorflow.model.target_attention import means_over_classes
 from anchorflow.random_draws import generator, halves
 from plain_heads import heads_replaced, projection_of
-from tiny_models import FAMILIES, plain_attentions, shared_prompts, single, tiny_model, whole_batch
+from tiny_models import (
+    FAMILIES,
+    depth_of,
+    plain_attentions,
+    shared_prompts,
+    single,
+    tiny_model,
+    whole_batch,
+)
 
 QUERIES = [5, 17, 9, 8]
 SPEC = {"scores": ["label_copy"], "shares": [0.25], "draws": 1, "where": ["target"]}
@@ -46,7 +54,7 @@ def test_predictions_equal_those_with_outputs_replaced_by_hooks_in_full_prompts(
     family: str, layer: int
 ) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
-    table, depth = shared_prompts(QUERIES), model.config.num_hidden_layers
+    table, depth = shared_prompts(QUERIES), depth_of(model)
     heads = 4
     scores = scored(depth, heads, first=layer)
     found = measure_ablation(model, table, scores, settings_of(SPEC), 100)
@@ -115,7 +123,7 @@ def test_a_head_that_writes_for_its_prompt_s_class_becomes_neutral() -> None:
 @pytest.mark.parametrize("family", ["gpt2", "llama", "gemma3"])
 def test_everywhere_equals_outputs_replaced_at_all_tokens(family: str) -> None:
     model, eager = tiny_model(family), tiny_model(family, eager=True)
-    table, depth = shared_prompts(QUERIES), model.config.num_hidden_layers
+    table, depth = shared_prompts(QUERIES), depth_of(model)
     spec = {**SPEC, "where": ["everywhere"], "by": ["zero", "mean"]}
     found = measure_ablation(model, table, scored(depth, 4), settings_of(spec), 100)
     taken = [3, 2, 1][: found.filter(by="zero")["heads"][0]]

@@ -12,7 +12,8 @@ from anchorflow.model.logits import target_logits
 from anchorflow.model.target_attention import RecordRows, by_demonstration
 from stub_tokenizers import Decoder
 from tiny_models import (
-    FAMILIES,
+    EVERY_FAMILY,
+    depth_of,
     plain_attentions,
     random_batch,
     shared_prompts,
@@ -23,14 +24,14 @@ from tiny_models import (
 from worded_prompts import with_words
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_rows_and_logits_equal_eager_attention_in_mixed_batches(family: str) -> None:
     batch = random_batch([37, 21, 50, 24])
     model, eager = tiny_model(family), tiny_model(family, eager=True)
     recorded = RecordRows(batch.target_positions)
     with intervene(recorded):
         logits = target_logits(model, batch)
-    rows = recorded.stacked(model.config.num_hidden_layers)
+    rows = recorded.stacked(depth_of(model))
     for row in range(batch.size):
         plain_logits, attentions = plain_attentions(eager, single(batch, row))
         tokens = attentions.shape[-1]

@@ -22,7 +22,14 @@ from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.schemas.frames import frame_schema
-from tiny_models import FAMILIES, full_attention, shared_prompts, tiny_model, whole_batch
+from tiny_models import (
+    EVERY_FAMILY,
+    depth_of,
+    full_attention,
+    shared_prompts,
+    tiny_model,
+    whole_batch,
+)
 
 Measure = Callable[..., Array]
 
@@ -132,7 +139,7 @@ class Collect:
         return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_distances_equal_those_of_full_prompts(family: str) -> None:
     model, table = tiny_model(family), shared_prompts([5, 17, 9, 6])
     table = table.with_columns(label_ends=pl.lit([10, 19, 29]))
@@ -142,7 +149,7 @@ def test_distances_equal_those_of_full_prompts(family: str) -> None:
     plain = Collect(full.target_rows)
     with torch.no_grad(), intervene(plain):
         model(full.input_ids, use_cache=False)
-    for layer in range(model.config.num_hidden_layers):
+    for layer in range(depth_of(model)):
         states = plain.queries[layer].double().numpy(), plain.keys[layer].double().numpy()
         expected = {
             "concatenated": key_distances(*states, [0, 1, 2], 3, 2),

@@ -8,7 +8,7 @@ from anchorflow.analyses.cutoff import measure as cutoff
 from anchorflow.analyses.cutoff.measure import Setting, measure_cutoff, seen_positions, settings_of
 from anchorflow.config.errors import InputError
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, PlainCompression, tiny_model
+from tiny_models import EVERY_FAMILY, PlainCompression, depth_of, tiny_model
 from whole_vocabulary import assert_predicted, logits_in_full
 
 SEES = ("first", "label", "random")
@@ -19,10 +19,10 @@ def rows_of(measured: pl.DataFrame, setting: Setting) -> pl.DataFrame:
     return measured.filter(**setting._asdict()).sort("example")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_every_layer_equals_whole_matrices_without_what_is_not_seen(family: str) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
-    depth = model.config.num_hidden_layers
+    depth = depth_of(model)
     settings = settings_of(SEES, 2, 1, depth)
     measured = measure_cutoff(model, table, settings, 4, 50)
     prompt = table.row(0, named=True)

@@ -12,7 +12,7 @@ from anchorflow.model.attention_function import Attention, AttentionCall, interv
 from anchorflow.model.logits import label_logits
 from anchorflow.prepare.positions import CLASSES
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, full_attention, tiny_model, whole_batch
+from tiny_models import EVERY_FAMILY, FAMILIES, depth_of, full_attention, tiny_model, whole_batch
 
 EVERY = tuple(CLASSES)
 STEPS = 3
@@ -43,10 +43,10 @@ def products(model: object, batch: object, plain: PlainScaled) -> dict[int, Tens
     return {layer: (w.detach(), w.grad) for layer, w in plain.leaves.items()}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
-    layers = model.config.num_hidden_layers
+    layers = depth_of(model)
     measured = measure_faithfulness(model, table, EVERY, 1, STEPS, 60)
     full, of_cell = whole_batch(table), CellEdges(table, 24)
     plain = products(model, full, PlainScaled())
@@ -57,6 +57,7 @@ def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
             averaged[layer] = averaged[layer] + weights / share * gradient / STEPS
     named = edges_named(EVERY, 1)
     assert len(measured) == 3 * layers * len(named)
+    rtol = 1e-4 if family in FAMILIES else 5e-4  # a delta rule rounds more
     for each in named:
         edges = of_cell.of_whole(each.edges, each.draw if each.control else None, full)
         rows = measured.filter(**each._asdict()).sort("layer", "example")
@@ -76,7 +77,7 @@ def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
                 # Terms of both signs cancel, so errors are compared with the terms' sizes.
                 size = float((values.double().abs() * edges).sum((1, 2)).max())
                 torch.testing.assert_close(
-                    torch.tensor(here[name].to_list()).double(), sums, rtol=1e-4, atol=1e-5 * size
+                    torch.tensor(here[name].to_list()).double(), sums, rtol=rtol, atol=1e-5 * size
                 )
 
 

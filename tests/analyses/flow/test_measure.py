@@ -28,8 +28,10 @@ from anchorflow.model.prefix import shared_token_ids
 from anchorflow.prepare.positions import ABSENT, SOURCES, matched_positions
 from constructed.wordy import bare_prompt, wordy_prompts
 from tiny_models import (
+    EVERY_FAMILY,
     FAMILIES,
     WholeMatrices,
+    depth_of,
     plain_saliency,
     random_batch,
     shared_prompts,
@@ -50,7 +52,7 @@ def test_bfloat16_stays_near_float32(family: str) -> None:
             parameter.data = parameter.data.to(dtype)
         sums = FlowSums(batch)
         batch_saliency(model, batch, sums)
-        means.append(torch.stack(sums.means(model.config.num_hidden_layers)))
+        means.append(torch.stack(sums.means(depth_of(model))))
     assert means[1].isfinite().all()
     # Random weights amplify rounding: eight bits of mantissa leave about a tenth on the means.
     torch.testing.assert_close(means[1].mean(2), means[0].mean(2), rtol=0.25, atol=1e-5)
@@ -58,7 +60,7 @@ def test_bfloat16_stays_near_float32(family: str) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 @pytest.mark.parametrize("protocol", ["per_example", "fixed"])
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_every_column_on_cuda_equals_that_on_the_cpu(family: str, protocol: str) -> None:
     prompts = wordy_prompts([6, 17, 1, 9], protocol)
     here, there = (
@@ -74,11 +76,11 @@ def test_a_label_position_after_the_target_is_refused() -> None:
         flow_means(torch.ones(4), torch.ones(1), torch.tensor([3]), torch.tensor(3))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_saliency_equals_autograd_on_eager_attention_in_mixed_batches(family: str) -> None:
     batch = random_batch([37, 21, 50, 24])
     model, eager = tiny_model(family), tiny_model(family, eager=True)
-    whole = WholeMatrices(model.config.num_hidden_layers, batch)
+    whole = WholeMatrices(depth_of(model), batch)
     batch_saliency(model, batch, whole)
     for row in range(batch.size):
         plain = plain_saliency(eager, single(batch, row))
@@ -89,11 +91,11 @@ def test_saliency_equals_autograd_on_eager_attention_in_mixed_batches(family: st
         assert whole.matrices[:, row, tokens:].count_nonzero() == 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_recomputed_activations_give_the_same_saliency(family: str) -> None:
     batch, model = random_batch([37, 21]), tiny_model(family)
-    layers = model.config.num_hidden_layers
-    assert len(decoder_layers(model)) == layers
+    layers = depth_of(model)
+    assert len(decoder_layers(model)) == model.config.num_hidden_layers
     kept, recomputed = FlowSums(batch), FlowSums(batch)
     batch_saliency(model, batch, kept)
     recompute_activations(model)
@@ -109,7 +111,7 @@ def test_shared_demonstrations_give_the_saliency_of_full_prompts(family: str) ->
     shared = SharedSaliency(model, shared_token_ids(table))
     (batch,) = batches_of(table, 1000, torch.device("cpu"), shared.prefix.tokens)
     for _ in range(2):  # the prefix's graph is there for the next batch too
-        whole = WholeMatrices(model.config.num_hidden_layers, batch)
+        whole = WholeMatrices(depth_of(model), batch)
         shared.measure(batch, whole)
     for row in range(batch.size):
         plain = plain_saliency(eager, single(full, row))

@@ -27,9 +27,12 @@ from anchorflow.random_draws import generator
 from anchorflow.schemas.frames import frame_schema
 from flow_pages import shown_tables
 from tiny_models import (
-    FAMILIES,
+    EVERY_FAMILY,
+    GATED,
     PREFIX,
     PlainCut,
+    depth_of,
+    families,
     plain_attentions,
     plain_saliency,
     shared_prompts,
@@ -37,7 +40,7 @@ from tiny_models import (
 )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_every_entry_equals_autograd_on_eager_attention(family: str, words: Tokenizer) -> None:
     prompts = shared_prompts([9, 5])
     model, eager = tiny_model(family), tiny_model(family, eager=True)
@@ -64,7 +67,7 @@ def test_means_of_the_matrices_are_those_of_stage_saliency(protocol: str, words:
             assert ours == pytest.approx(stage[name].to_list(), rel=1e-4, abs=1e-12)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
     family: str, words: Tokenizer
 ) -> None:
@@ -72,7 +75,7 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
     eager = tiny_model(family, eager=True)
     _, _, cuts, _ = measure_flow_page(model, words, prompts, 2, "fixed")
     assert cuts.schema == frame_schema(SHOWN_KNOCKOUTS)
-    assert len(cuts) == 2 * len(CUTS) * model.config.num_hidden_layers
+    assert len(cuts) == 2 * len(CUTS) * depth_of(model)
     heavy = 0
     for row in cuts.iter_rows(named=True):
         (prompt,) = prompts.filter(example=row["example"]).to_dicts()
@@ -97,7 +100,7 @@ def test_cutting_a_flow_in_a_layer_equals_whole_matrices_without_it(
     assert heavy > 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", families(*GATED))
 def test_what_heads_read_equals_eager_attention_and_what_they_write_adds_up_to_direct_effects(
     family: str, words: Tokenizer
 ) -> None:

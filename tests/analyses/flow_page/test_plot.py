@@ -93,7 +93,7 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
     rows.append(("label_to_target", 2, 2.0, 1))
     columns = ["edges", "layer", "loss_change", "prediction"]
     cuts = pl.DataFrame(rows, schema=columns, orient="row")
-    data = page_data(prompt, matrices, LABELS, COLORS, cuts)
+    data = page_data(prompt, matrices, LABELS, COLORS, cuts, range(len(matrices)))
     assert data["opens"] == 1
     assert (data["fields"], data["instruction_end"]) == (["premise", "hypothesis"], None)
     assert {name: data[name] for name in fields} == fields
@@ -120,7 +120,9 @@ def test_what_a_page_shows_of_a_small_matrix_equals_values_worked_out_by_hand() 
     assert averages["deep"]["name"] == "last layer"
     assert data["facts"]["prediction"] == "<b>Business</b>, with probability 0.50"
     # The label word has the second token, too: (1, 0), (2, 0), (2, 1); (3, 1), (3, 2); (3, 0).
-    longer = page_data({**prompt, "label_ends": [3]}, matrices, LABELS, COLORS, cuts)
+    longer = page_data(
+        {**prompt, "label_ends": [3]}, matrices, LABELS, COLORS, cuts, range(len(matrices))
+    )
     assert (longer["label_positions"], longer["label_ends"]) == ([1], [3])
     assert [flow["pairs"] for flow in longer["flows"]] == [3, 2, 1]
     assert longer["layers"][0]["means"] == [2.333, 6, 3]

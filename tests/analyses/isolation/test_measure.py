@@ -17,7 +17,15 @@ from anchorflow.model.attention_function import Attention, AttentionCall, interv
 from anchorflow.model.layers import recompute_activations
 from anchorflow.prepare.positions import non_label_positions
 from constructed.wordy import bare_prompt, wordy_prompts
-from tiny_models import FAMILIES, PlainCut, full_attention, shared_prompts, tiny_model
+from tiny_models import (
+    FAMILIES,
+    HYBRIDS,
+    PlainCut,
+    depth_of,
+    full_attention,
+    shared_prompts,
+    tiny_model,
+)
 from whole_vocabulary import assert_predicted, logits_in_full
 from worded_prompts import with_instruction
 
@@ -43,6 +51,8 @@ class PlainIsolation:
 
 
 VARIANTS = [*((family, "mask") for family in FAMILIES), ("gpt2", "zero"), ("gemma3", "zero")]
+VARIANTS += [("jamba", "mask")]
+VARIANTS += [pytest.param(f, "mask", marks=pytest.mark.long) for f in HYBRIDS if f != "jamba"]
 
 
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
@@ -50,8 +60,8 @@ def test_every_setting_equals_isolation_in_full_attention_matrices(
     family: str, variant: str
 ) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
-    depth = model.config.num_hidden_layers
-    settings = settings_of([variant], [1, 2, depth], 2, depth, "tiny", EVERY)
+    depth = depth_of(model)
+    settings = settings_of([variant], sorted({1, 2, depth}), 2, depth, "tiny", EVERY)
     measured = measure_isolation(model, table, settings, 4, 50)
     prompt = table.row(0, named=True)
     for setting in settings:
@@ -209,3 +219,24 @@ def test_without_demonstrations_queries_see_the_first_token_and_the_instruction(
         hidden[:, shared:, end:shared] = True
         logits = logits_in_full(tiny_model(family), table, PlainCut(hidden, range(99), "mask"))
         assert_predicted(measured.filter(positions="hidden"), logits, prompt["label_tokens"])
+
+
+@pytest.mark.parametrize("family", [pytest.param(f, marks=pytest.mark.long) for f in HYBRIDS])
+def test_without_demonstrations_a_state_is_that_of_the_first_token_and_the_instruction_too(
+    family: str,
+) -> None:
+    for table in (shared_prompts([5, 17]), with_instruction(shared_prompts([5, 17]))):
+        model = tiny_model(family, eager=True)
+        measured = measure_isolation(tiny_model(family), table, [], 4, 50)
+        prompt = table.row(0, named=True)
+        shared, end = prompt["query_start"], prompt["instruction_end"] or 1
+        logits = []
+        for ids in table["token_ids"].to_list():
+            places = [*range(end), *range(shared, len(ids))]  # queries keep their position ids
+            some = torch.tensor([[ids[place] for place in places]])
+            # With a mask, so that the gap between position ids does not begin another sequence.
+            how = {"position_ids": torch.tensor([places]), "attention_mask": torch.ones_like(some)}
+            output = model(some, **how, use_cache=False)
+            logits.append(output.logits[0, -1])
+        rows = measured.filter(positions="hidden")
+        assert_predicted(rows, torch.stack(logits), prompt["label_tokens"])

@@ -24,7 +24,16 @@ from anchorflow.model.logits import target_logits
 from anchorflow.prepare.positions import AS_HEAVY, CLASSES, edges_of, random_ranks
 from anchorflow.random_draws import generator
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, PlainCut, full_attention, shared_prompts, tiny_model, whole_batch
+from tiny_models import (
+    FAMILIES,
+    HYBRIDS,
+    PlainCut,
+    depth_of,
+    full_attention,
+    shared_prompts,
+    tiny_model,
+    whole_batch,
+)
 from whole_vocabulary import assert_predicted, logits_in_full
 
 SHARED = 24  # tokens of the demonstrations of wordy_prompts
@@ -49,6 +58,8 @@ def rows_of(measured: pl.DataFrame, setting: Setting) -> pl.DataFrame:
 
 
 VARIANTS = [*((family, "mask") for family in FAMILIES), ("gpt2", "zero"), ("gemma3", "zero")]
+VARIANTS += [("lfm2", "mask")]
+VARIANTS += [pytest.param(f, "mask", marks=pytest.mark.long) for f in HYBRIDS if f != "lfm2"]
 
 
 @pytest.mark.parametrize(("family", "variant"), VARIANTS)
@@ -56,7 +67,7 @@ def test_every_cut_equals_attention_matrices_cut_in_full(
     family: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
-    depth = model.config.num_hidden_layers
+    depth = depth_of(model)
     # Other families differ in their attention, not in their edges.
     classes = EVERY if family in ("llama", "gemma3") else EVERY[::4]
     settings = settings_of(classes, ["single", "all"], 1, depth)
@@ -103,7 +114,7 @@ def test_other_keys_of_equal_attention_are_those_of_attention_written_out(
     family: str, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
-    settings = settings_of([AS_HEAVY], ["single", "all"], 1, model.config.num_hidden_layers)
+    settings = settings_of([AS_HEAVY], ["single", "all"], 1, depth_of(model))
     assert not any(setting.control for setting in settings)
     monkeypatch.setattr(knockout, "_ROW_ELEMENTS", 200)  # several chunks
     measured = measure_knockout(model, table, settings, variant, 4, 50)

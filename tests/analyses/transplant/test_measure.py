@@ -25,9 +25,9 @@ from anchorflow.analyses.transplant.measure import (
 )
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall
-from anchorflow.model.layers import decoder_layers
+from anchorflow.model.layers import attending_layers
 from constructed.wordy import wordy_prompts
-from tiny_models import FAMILIES, PREFIX, full_attention, shared_prompts, tiny_model
+from tiny_models import EVERY_FAMILY, PREFIX, depth_of, full_attention, shared_prompts, tiny_model
 from whole_vocabulary import assert_predicted, logits_in_full
 
 PLACES = ("label", "one_label", "text", "template", "demonstrations", "rest")
@@ -102,16 +102,16 @@ def residual_exchanged(
         kept.append(hidden)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
-    handle = decoder_layers(model)[layer].register_forward_hook(forward)
+    handle = attending_layers(model)[layer].register_forward_hook(forward)
     _, logits = (logits_in_full(model, each) for each in (donor, table))
     handle.remove()
     return logits
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) -> None:
     model, table = tiny_model(family), two_words_of_each([5, 17, 9])
-    depth = model.config.num_hidden_layers
+    depth = depth_of(model)
     three = pl.Series("demonstration_labels", [[0, 1, 2]] * 3)  # whose texts can be exchanged
     several = family in ("llama", "gemma3")  # others differ in their vectors, not in their places
     places = (PLACES, ("permuted", "drawn")) if several else (PLACES[::3], ("permuted",))

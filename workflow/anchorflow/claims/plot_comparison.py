@@ -23,6 +23,7 @@ from anchorflow.present.style import (
     save,
     small_multiples,
 )
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.statistics.change import RETAINED
 
@@ -123,15 +124,20 @@ def _plot_depths(
     look: Mapping[str, Any],
 ) -> None:
     """Plot the lines of one model, one per panel."""
-    layers = summaries["attention"]["layer"].n_unique()
+    layers = layers_of(summaries["attention"])
     of_claim = claim.over_depth
     if isinstance(of_claim, Depth):
         for axis, curve in zip(axes, of_claim.curves, strict=True):
-            plot_line(axis, over_depth(curve, summaries, layers), label=model, x="depth", **look)
+            plot_line(
+                axis, over_depth(curve, summaries, layers[-1] + 1), label=model, x="depth", **look
+            )
         return
     for axis, isolated in zip(axes, of_claim or (), strict=True):
         _plot_isolated(
-            axis, isolated_depths(isolated, summaries["isolation"], variant, layers), model, look
+            axis,
+            isolated_depths(isolated, summaries["isolation"], variant, len(layers)),
+            model,
+            look,
         )
 
 

@@ -12,6 +12,7 @@ from transformers import (
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import BIAS, arguments_of, attending
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import decoder_layers
 
 # What only a name can tell.
@@ -20,7 +21,8 @@ NOT_ADAPTED = {
     "diffllama": "subtracts one attention from another",
     "doge": "adds a bias to its attention that it computes from its values",
     "hrm_text": "runs its layers several times",
-    "recurrent_gemma": "mixes attention with recurrent layers",
+    "zamba": "shares one attention block between layers",
+    "zamba2": "shares one attention block between layers",
 }
 
 # Attend in both directions, but are not in transformers' list of masked language models.
@@ -54,6 +56,8 @@ def _reason_against(config: Any) -> str | None:
         return "computes attention in its own mixed precision (reorder_and_upcast_attn)"
     if getattr(config, "alibi", False):  # Falcon; transformers' eager attention adds them twice
         return "adds ALiBi biases that transformers' two attentions don't agree on"
+    if not attention_layers(config):
+        return "has no attention layers"
     with torch.device("meta"):  # without weights
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     modules = attending(model)

@@ -26,11 +26,13 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from anchorflow.config.errors import InputError
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 
 IMPLEMENTATION = "anchorflow"
 SELECTING = "anchorflow_selecting"  # the same for layers that select keys, from a causal mask
 _CONTEXT_OF_BLOOM = 2048  # whose configurations may name none
 _UNLIMITED = 2**31 - 1
+_NUMBER = "attention_layer"  # attribute of modules in hybrid models: which attention layer it is
 
 
 @dataclass(frozen=True)
@@ -231,11 +233,17 @@ def without_interventions() -> _Again:
     return _Again([])
 
 
-def _intervened(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
+def in_force() -> list[Intervention]:
+    """The active interventions, the outermost first."""
+    return _in_force.copy()
+
+
+def attend_under(call: AttentionCall, interventions: Sequence[Intervention]) -> Tensor:
+    """A layer's output, [B, H, T, D], under these interventions alone."""
     if not interventions:
         return plain_attention(call)
     first, *rest = interventions
-    return first.attend(call, lambda inner: _intervened(inner, rest))
+    return first.attend(call, lambda inner: attend_under(inner, rest))
 
 
 def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None) -> Tensor:
@@ -498,7 +506,7 @@ def _call(
         if wrong:
             raise _unsupported(module, what)
     return AttentionCall(
-        layer=module.layer_idx,  # type: ignore[arg-type]
+        layer=getattr(module, _NUMBER, module.layer_idx),  # type: ignore[arg-type]
         query=query,
         key=key,
         value=value,
@@ -563,7 +571,7 @@ def _attend(
     """The attention function as transformers calls it; output [B, T, H, D]."""
     if attention_mask is not None:
         raise _unsupported(module, "comes with its own attention mask")
-    output = _intervened(_call(module, query, key, value, **options), _in_force)
+    output = attend_under(_call(module, query, key, value, **options), _in_force)
     return output.transpose(1, 2).contiguous(), None
 
 
@@ -580,7 +588,7 @@ def _attend_selected(
     They put their selection into the mask, or pass it on.
     """
     call = _left_out_by(attention_mask, _call(module, query, key, value, **options))
-    return _intervened(call, _in_force).transpose(1, 2).contiguous(), None
+    return attend_under(call, _in_force).transpose(1, 2).contiguous(), None
 
 
 def _left_out_by(mask: Tensor | None, call: AttentionCall) -> AttentionCall:
@@ -818,8 +826,19 @@ def _check_whole(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
         raise InputError(_WHOLE)
 
 
+def _number(model: nn.Module) -> None:
+    """Number attention layers densely where only some layers attend."""
+    config: Any = model.config
+    places = attention_layers(config)
+    if len(places) < config.get_text_config().num_hidden_layers:
+        for module in model.modules():
+            if getattr(module, "layer_idx", None) in places:
+                setattr(module, _NUMBER, places.index(module.layer_idx))  # type: ignore[arg-type]
+
+
 def adopt(model: nn.Module) -> None:
     """Install our attention function in a model that was loaded with eager attention."""
+    _number(model)
     for module, options in _by_method(model):
         module._attn = MethodType(partial(_attend_by_method, **options), module)
     for module, how, options in _inline(model):
@@ -832,6 +851,11 @@ def adopt(model: nn.Module) -> None:
         base: Any = model.base_model
         base.register_forward_pre_hook(_check_whole, with_kwargs=True)
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
+    if carries_state(model.config):
+        from anchorflow.model.layers import attending_layers  # which import this module
+        from anchorflow.model.run_again import run_what_precedes
+
+        run_what_precedes(model.base_model, attending_layers(model))  # type: ignore[arg-type]
 
 
 Observer = Callable[[AttentionCall, Tensor], None]
@@ -845,6 +869,7 @@ def eager_in_float32(model: nn.Module, observe: Observer) -> Iterator[None]:
     queries, keys and values in float32, and the output [B, H, T, D], float32, of transformers'
     eager attention under transformers' mask.
     """
+    _number(model)
     with contextlib.ExitStack() as undo:
         ALL_ATTENTION_FUNCTIONS["eager"] = partial(_eager, observe, selects_keys(model.config))
         undo.callback(ALL_ATTENTION_FUNCTIONS.pop, "eager")

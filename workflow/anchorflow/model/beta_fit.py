@@ -33,6 +33,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import LabelWords, within_memory
 from anchorflow.model.last_tokens import Ended, LastTokens, Words, together
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.logits import Answers, answers_after
 from anchorflow.model.prefix import KeepKeys
 from anchorflow.random_draws import generator
@@ -125,14 +126,14 @@ def _scores_and_logits(
     *observing: Intervention,
 ) -> tuple[Tensor, Tensor]:
     """Scores of whole words, and next-token logits at the target, [B, vocabulary]."""
-    kept = KeepKeys()
-    with intervene(kept, tokens, *observing, *_weighted(beta, tokens)):
+    kept, weighted = KeepKeys(), _weighted(beta, tokens)
+    with intervene(kept, tokens, *observing, *weighted):
         logits = tokens.vocabulary_logits(model)
 
     def on_rows(count: int) -> list[Reweight]:
         return [reweight for row in range(count) for reweight in _weighted(beta, tokens, row)]
 
-    return words.scores(model, Ended.last(model, tokens, kept), logits, on_rows), logits
+    return words.scores(model, Ended.last(model, tokens, kept, weighted), logits, on_rows), logits
 
 
 def reweighted_states(
@@ -251,9 +252,9 @@ def fit_side_by_side(
 
     Source: Wang et al. 2023, eq. 10.
     """
-    config = model.config.get_text_config()
     count = training.label_positions.shape[1]
-    shape = (config.num_hidden_layers, config.num_attention_heads, count)
+    heads = model.config.get_text_config().num_attention_heads
+    shape = (len(attention_layers(model.config)), heads, count)
     fits = [_Running(planned, shape) for planned in plans]
     at_once = len(fits)
     while current := [

@@ -1,6 +1,6 @@
 """What jobs that run a model have in common: the model, its task, and the texts of a shard."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -11,8 +11,9 @@ from transformers import PreTrainedModel
 from anchorflow.config.shards import examples_of
 from anchorflow.config.table import Table
 from anchorflow.model.batches import among, runnable
+from anchorflow.model.layer_kinds import by_place, carries_state
 from anchorflow.model.opening import open_for_job, read_card
-from anchorflow.model.size import CostOf
+from anchorflow.model.size import CostOf, Prompts, query_tokens
 from anchorflow.random_draws import drawn_texts
 from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store import cell
@@ -66,7 +67,30 @@ class Cell(cell.Cell):
         """
         compute = {**self._compute, **instead}
         planned = prompts, cost, spec, self.scoring
-        return open_for_job(self.input.model, compute, self.threads, *planned)
+        model = open_for_job(self.input.model, compute, self.threads, *planned)
+        if carries_state(model.config) and not cost(Prompts.of(prompts), spec, self.depth).whole:
+            # Batches are of queries, but their demonstrations run again with them.
+            self.batch_tokens = query_tokens(prompts, self._compute["batch_tokens"])
+        return model
+
+    @property
+    def depth(self) -> int:
+        """The number of the model's layers that attend."""
+        return len(self._attending)
+
+    @property
+    def _attending(self) -> Sequence[int]:
+        """Their places in the model."""
+        found: Sequence[int] = self.card.get("attention_layers", range(self.card["layers"]))
+        return found
+
+    def write(
+        self, table: Table, frame: pl.DataFrame, settings: Mapping[str, Any], name: str | int = 0
+    ) -> None:
+        """Write the output of that name, with layers numbered by their places in the model."""
+        if "layer" in frame.columns:
+            frame = by_place(frame, self._attending, self.card["layers"])
+        super().write(table, frame, settings, name)
 
     def described(self, **measured: Any) -> dict[str, Any]:
         """The settings that a table's values depend on: ``measured``, scoring, and the model."""

@@ -25,8 +25,13 @@ log = logging.getLogger(__name__)
 TEXT_TOKENS = 32  # assumed per text, template and label word; nothing is tokenized yet
 
 
-def whole_run(config: Mapping[str, Any], model: str, depth: int) -> dict[str, list[Cost]]:
-    """The cost of each job of a run with one model of ``depth`` layers, by analysis."""
+def whole_run(
+    config: Mapping[str, Any], model: str, depth: int, state: bool = False
+) -> dict[str, list[Cost]]:
+    """The cost of each job of a run with one model of ``depth`` layers, by analysis.
+
+    With a ``state``, demonstrations run again before every query.
+    """
     shards = shard_names(config["test_examples"], config["compute"]["examples_per_shard"])
     words = configuration.cells_with_words(config) if configuration.label_word_sets(config) else []
     words = [cell for cell in words if cell not in config["tasks"]]
@@ -62,6 +67,7 @@ def whole_run(config: Mapping[str, Any], model: str, depth: int) -> dict[str, li
                     TEXT_TOKENS * labels * config["demonstrations_per_label"],
                 )
                 prompts = Prompts(texts / parts, demonstrations, TEXT_TOKENS, labels)
+                prompts = prompts.again if state else prompts
                 found[name] = found.get(name, []) + parts * seeds * [cost_of(prompts, spec, depth)]
     return found
 
@@ -72,7 +78,7 @@ def estimate_of_run(config: Mapping[str, Any], name: str, folder: str | Path) ->
     on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
     torch.set_num_threads(config["compute"]["threads"])  # as the run's jobs will have
     size = Size.of(AutoConfig.from_pretrained(folder, trust_remote_code=False), dtype)
-    stages = whole_run(config, name, size.layers)
+    stages = whole_run(config, name, size.depth, size.state)
     rates = Rates.measured(size.hidden, dtype, torch.device("cuda" if on_gpu else "cpu"))
     took = {stage: sum(seconds(job, size, rates) for job in jobs) for stage, jobs in stages.items()}
     total, longest = sum(took.values()), sorted(took, key=lambda stage: -took[stage])[:3]

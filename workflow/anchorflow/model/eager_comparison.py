@@ -27,6 +27,7 @@ from anchorflow.model.attention_function import (
     plain_attention,
     selects_keys,
 )
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import open_model, read_card
 from anchorflow.model.prefix import compute_prefix
@@ -75,8 +76,9 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         (of_layer for of_layer in layers.differences if not of_layer.relative <= _EXACT), None
     )
     if wrong is not None:
+        place = attention_layers(model.config)[wrong.layer]
         raise InputError(
-            f"{kind}: in layer {wrong.layer}{wrong.where}, its output differs by "
+            f"{kind}: in layer {place}{wrong.where}, its output differs by "
             f"{wrong.relative:.1e} from transformers' eager attention on the same queries, keys "
             f"and values in float32, where {_EXACT:.0e} is allowed; {_REMEDY}."
         )
@@ -184,6 +186,7 @@ def _compare_beyond_windows(model: PreTrainedModel, layers: _Layers) -> None:
     kinds: Sequence[str] = getattr(config, "layer_types", None) or getattr(
         config, "attention_layers", [""] * config.num_hidden_layers
     )
+    kinds = [kinds[place] for place in attention_layers(config)]
     for window in sorted(set(windows)):
         tokens = min(window + _BEYOND, known_positions(config))
         if not _TOKENS < tokens <= _LONGEST:

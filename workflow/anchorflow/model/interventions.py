@@ -19,6 +19,7 @@ from anchorflow.config.table import Table
 from anchorflow.model.attention_function import Intervention, LayerPrefix, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, OnRows, Words, leave_room
+from anchorflow.model.layer_kinds import carries_state
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import (
     Answers,
@@ -74,7 +75,7 @@ def answers_of_runs(
             states.append(target_states(model, batch))
         if words is None:
             return None
-        ended = Ended.batch(model, batch, kept, run.prefix, of_queries)
+        ended = Ended.batch(model, batch, kept, run.prefix, of_queries, run.interventions)
         of_queries.update(of_queries or ended.between)
         return ended
 
@@ -85,7 +86,12 @@ def answers_of_runs(
             found = Answers.of(logits, batch.label_tokens, top_tokens)
             answers.append(found._replace(scores=scores))
 
-    plain = IntervenedRun(untouched, 0)
+    def start_of(run: IntervenedRun) -> IntervenedRun:
+        """From the first layer on, where demonstrations run again before the queries."""
+        changed = run.prefix is not untouched
+        return run._replace(start=0) if changed and carries_state(model.config) else run
+
+    plain, runs = IntervenedRun(untouched, 0), [start_of(run) for run in runs]
     needed = {run.start - 1 for run in runs if run.start > 0}
     with keep_outputs(model, needed) as kept:
         ended = follow(plain)

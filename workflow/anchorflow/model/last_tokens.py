@@ -32,12 +32,16 @@ from anchorflow.model.attention_function import (
     Intervention,
     LayerPrefix,
     Positions,
+    attend_under,
     intervene,
+    plain_attention,
 )
 from anchorflow.model.batches import Batch, Budget, LabelWords, run_batches
+from anchorflow.model.layer_kinds import carries_state
 from anchorflow.model.layers import run_layers
 from anchorflow.model.logits import last_token_logits, last_token_states
 from anchorflow.model.prefix import KeepKeys, Prefix
+from anchorflow.model.run_again import Preceding
 
 # What there is of every prompt, of equal length in all batches.
 _OF_PROMPTS = (
@@ -61,6 +65,7 @@ class LastTokens:
     label_ends: Tensor  # [B, N]
     prefix: Prefix
     between: Mapping[int, LayerPrefix]  # after the prefix, [B, G, T, D], padded on the right
+    token_ids: Tensor  # [B, T]: all tokens after the prefix, padded on the right
     seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that a prompt sees; None: all
 
     @property
@@ -87,6 +92,7 @@ class LastTokens:
             **of_prompts,
             examples=[self.examples[row] for row in rows.tolist()],
             own_positions=self.own_positions[rows],
+            token_ids=self.token_ids[rows],
             seen=None if self.seen is None else self.seen[rows],
             between={n: kept.map(lambda some: some[rows.to(some.device)]) for n, kept in between},
         )
@@ -94,8 +100,23 @@ class LastTokens:
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let each last token attend to its whole prompt; [B, H, 1, D]."""
         prefix, between = self.prefix.layers[call.layer], self.between[call.layer]
-        query = self.positions[:, None]
-        return attend_after(call, attention, prefix, between, self.own_positions, query, self.seen)
+        places = prefix, between, self.own_positions, self.positions[:, None], self.seen
+        if self.preceding is None:
+            return attend_after(call, attention, *places)
+        return self.preceding.attend_with(
+            call, lambda own: attend_after(own, attention, *places), 1
+        )
+
+    @cached_property
+    def preceding(self) -> Preceding | None:
+        """What runs again before the last tokens, if the prefix does."""
+        before = self.prefix.preceding
+        if before is None:
+            return None
+        rows = self.positions - self.prefix.tokens
+        places = _position_ids(self.token_ids, rows, self.position_ids)
+        attend = partial(self.prefix.attend, attention=plain_attention)
+        return before.followed_by(self.token_ids, places, rows, attend)
 
     def on(self, whole: Prefix) -> "LastTokens":
         """The same prompts on the whole prefix, of which they see only what their prefix keeps."""
@@ -116,6 +137,12 @@ class LastTokens:
     def states(self, model: PreTrainedModel) -> Tensor:
         """Final hidden states, [B, hidden], likewise; see :func:`answers_after`."""
         return last_token_states(model, self.input_ids, self.position_ids)
+
+
+def _position_ids(token_ids: Tensor, rows: Tensor, of_rows: Tensor) -> Tensor:
+    """Position ids of tokens [B, T], given those of one of their ``rows`` each, both [B]."""
+    every = torch.arange(token_ids.shape[1], device=rows.device)
+    return (of_rows - rows)[:, None] + every
 
 
 def attend_after(
@@ -171,6 +198,7 @@ def keep_all_but_last(model: PreTrainedModel, batch: Batch, prefix: Prefix) -> L
         label_ends=batch.label_ends,
         prefix=prefix,
         between=kept.of_every_layer(model),
+        token_ids=batch.input_ids,
     )
 
 
@@ -212,6 +240,9 @@ def together(parts: Sequence[LastTokens]) -> LastTokens:
         **of_prompts,
         examples=[example for part in parts for example in part.examples],
         own_positions=torch.cat([_padded(part.own_positions, longest) for part in parts]),
+        token_ids=torch.cat(
+            [pad(part.token_ids, (0, longest - part.token_ids.shape[1])) for part in parts]
+        ),
         between={
             layer: _joined([part.between[layer].map(lengthened) for part in parts], 0)
             for layer in first.between
@@ -259,6 +290,7 @@ class Ended:
     positions: Tensor  # [B], of the targets
     position_ids: Tensor  # [B]: position ids of the targets that the model got
     seen: Tensor | None = None  # [B, P], bool: tokens of the prefix that a prompt sees; None: all
+    preceding: Preceding | None = None
 
     @classmethod
     def batch(
@@ -268,32 +300,59 @@ class Ended:
         kept: KeepKeys,
         prefix: Prefix | None = None,
         below: Mapping[int, LayerPrefix] | None = None,
+        interventions: Sequence[Intervention] = (),
     ) -> "Ended":
         """From a run of a whole batch after ``prefix``, if any, with ``kept`` active.
 
         ``below`` has the keys and values of the layers that this run did not compute.
+        ``interventions`` were active, too.
         """
         tokens = batch.input_ids.shape[1]
         every = torch.arange(tokens, device=batch.input_ids.device) + batch.prefix_tokens
         every = every.expand(batch.size, -1)
+        position_ids = batch.target_rows + batch.first_position
+        preceding = None
+        if carries_state(model.config):
+            first = (prefix and prefix.preceding) or Preceding.shared(batch.input_ids[:1, :0])
+            under = partial(attend_under, interventions=interventions)
+            attend = partial(prefix.attend, attention=under) if prefix else under
+            places = _position_ids(batch.input_ids, batch.target_rows, position_ids)
+            preceding = first.followed_by(batch.input_ids, places, batch.target_rows + 1, attend)
         return cls(
             prefix,
             kept.of_every_layer(model, below),
             every.masked_fill(every > batch.target_positions[:, None], PADDING),
             batch.target_positions,
-            batch.target_rows + batch.first_position,
+            position_ids,
+            preceding=preceding,
         )
 
     @classmethod
-    def last(cls, model: PreTrainedModel, tokens: LastTokens, kept: KeepKeys) -> "Ended":
-        """From a run of last tokens, in which ``kept`` comes before ``tokens``."""
+    def last(
+        cls,
+        model: PreTrainedModel,
+        tokens: LastTokens,
+        kept: KeepKeys,
+        interventions: Sequence[Intervention] = (),
+    ) -> "Ended":
+        """From a run of last tokens under ``interventions``, with ``kept`` before ``tokens``."""
         targets = kept.of_every_layer(model).items()
         between = {layer: _joined([tokens.between[layer], at], 2) for layer, at in targets}
         places = (tokens.own_positions, tokens.positions, tokens.position_ids)
-        return cls(tokens.prefix, between, *places, tokens.seen)
+        preceding = tokens.preceding
+        if preceding is not None:
+            under = partial(attend_under, interventions=interventions)
+            attend = partial(tokens.attend, attention=under)
+            preceding = replace(preceding, lengths=preceding.lengths + 1, attend=attend)
+        return cls(tokens.prefix, between, *places, tokens.seen, preceding)
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let the tokens after each target attend to its whole prompt; [B, H, S, D]."""
+        if self.preceding is None:
+            return self._attend_after(call, attention)
+        return self.preceding.attend_with(call, lambda own: self._attend_after(own, attention))
+
+    def _attend_after(self, call: AttentionCall, attention: Attention) -> Tensor:
         prefix = None if self.prefix is None else self.prefix.layers[call.layer]
         query = self.positions[:, None] + self._steps(call.query.shape[2])
         own_positions = torch.cat([self.own_positions, query], 1)

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import attending, recomputed_alike
+from anchorflow.model.layer_kinds import attention_layers
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
@@ -26,6 +27,12 @@ def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
         f"{type(model).__name__}: no list of {expected} layers with attention is found in it; "
         "this architecture is not supported."
     )
+
+
+def attending_layers(model: PreTrainedModel) -> list[nn.Module]:
+    """Those of :func:`decoder_layers` that attend, in the order of their numbers."""
+    layers = decoder_layers(model)
+    return [layers[place] for place in attention_layers(model.config)]
 
 
 def recompute_activations(model: PreTrainedModel) -> None:
@@ -74,7 +81,10 @@ def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Resumed:
-    """Where a forward pass can resume an earlier one: after ``layer``, with its ``output``."""
+    """Where a forward pass can resume an earlier one: after ``layer``, with its ``output``.
+
+    Layers that attend are counted, here and below.
+    """
 
     layer: int
     output: Any
@@ -103,7 +113,7 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
     def keep(layer: int, _: nn.Module, __: Any, output: Any) -> None:
         kept[layer] = Resumed(layer, output)
 
-    every = decoder_layers(model)
+    every = attending_layers(model)
     with contextlib.ExitStack() as hooks:
         for layer in layers:
             hooks.enter_context(every[layer].register_forward_hook(partial(keep, layer)))
@@ -113,7 +123,7 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
 @contextlib.contextmanager
 def resume(model: PreTrainedModel, resumed: Resumed) -> Iterator[None]:
     """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens."""
-    below = decoder_layers(model)[: resumed.layer + 1]
+    below = decoder_layers(model)[: attention_layers(model.config)[resumed.layer] + 1]
     forwards = [layer.forward for layer in below]
     for layer in below:
         layer.forward = lambda *_, **__: resumed.output

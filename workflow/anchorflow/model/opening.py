@@ -16,7 +16,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import adopt
 from anchorflow.model.devices import choose_device
 from anchorflow.model.layers import recompute_activations
-from anchorflow.model.size import CostOf, Prompts, Size, check_job, log_job, once
+from anchorflow.model.size import CostOf, Prompts, Size, check_job, cost_in, log_job, once
 from anchorflow.store.checksums import changed_file, read_json
 
 MODEL_CARD = "model.json"
@@ -55,7 +55,7 @@ def open_for_job(
     config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     dtype = getattr(torch, card["dtype"])
     size = Size.of(config, dtype)
-    costs = cost(Prompts.of(prompts, scoring), spec, size.layers)
+    costs = cost_in(size, cost, Prompts.of(prompts, scoring), spec)
     check_job(card, size, config.dtype, device, compute, prompts, costs)
     log_job(costs, size, dtype, device)
     model = open_model(folder, device, spread=compute["device"] == "spread")

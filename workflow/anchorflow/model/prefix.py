@@ -23,7 +23,9 @@ from anchorflow.model.attention_function import (
     check_layers,
     intervene,
 )
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 from anchorflow.model.layers import Resumed, resume, run_layers
+from anchorflow.model.run_again import Preceding, hidden_states
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,16 @@ class Prefix:
     tokens: int
     layers: Mapping[int, LayerPrefix]
     kept: Tensor | None = None  # [K], on the CPU
+    preceding: Preceding | None = None  # what runs again before queries, for the state it leaves
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """Let the queries attend to the prefix too; [B, H, T, D]."""
+        if self.preceding is None:
+            return self.attend_after(call, attention)
+        return self.preceding.attend_with(call, lambda own: self.attend_after(own, attention))
+
+    def attend_after(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The output of the queries alone."""
         layer = self.layers[call.layer]
         if layer.positions is None:
             return attention(replace(call, prefix=layer))
@@ -54,19 +63,24 @@ class Prefix:
         """The prefix with the keys and values of only some of its tokens.
 
         ``kept`` has the increasing positions to keep in each layer, [1 or G, K], for all key heads
-        or for each one.
+        or for each one. If they are the first tokens alone, the state that queries find is theirs
+        as well; otherwise, it remains that of all tokens.
         """
         first, *others = kept.values()
         alike = len(first) == 1 and all(torch.equal(other, first) for other in others)
         layers = {number: _some(self.layers[number], at) for number, at in kept.items()}
-        return replace(self, layers=layers, kept=first[0].cpu() if alike else None)
+        preceding = self.preceding
+        everywhere = alike and len(kept) == len(self.layers)
+        if preceding and everywhere and (first[0].diff(prepend=first.new_tensor([-1])) == 1).all():
+            preceding = Preceding.shared(preceding.token_ids[:, : first.shape[1]])
+        kept_alike = first[0].cpu() if alike else None
+        return replace(self, layers=layers, kept=kept_alike, preceding=preceding)
 
     def first(self, tokens: int) -> "Prefix":
         """The prefix of the first ``tokens`` tokens only, from a prefix with everything kept."""
-        layers = self.layers.items()
-        return Prefix(
-            tokens, {n: layer.map(lambda kept: kept[:, :, :tokens]) for n, layer in layers}
-        )
+        some = {n: of.map(lambda kept: kept[:, :, :tokens]) for n, of in self.layers.items()}
+        preceding = self.preceding and Preceding.shared(self.preceding.token_ids[:, :tokens])
+        return Prefix(tokens, some, preceding=preceding)
 
     def keys_of(self, positions: Tensor) -> Tensor:
         """Index of the key at each position, in every layer and head; positions of any shape.
@@ -114,7 +128,7 @@ class KeepKeys:
     ) -> dict[int, LayerPrefix]:
         """The kept keys and values, in addition to those of the layers ``below``."""
         layers = {**(below or {}), **self._layers}
-        check_layers(layers, model.config.get_text_config().num_hidden_layers, "keys", "are")
+        check_layers(layers, len(attention_layers(model.config)), "keys", "are")
         return layers
 
 
@@ -135,15 +149,28 @@ def compute_prefix(
     resumed: Resumed | None = None,
     below: Prefix | None = None,
     differentiable: bool = False,
+    observing: Sequence[Intervention] = (),
 ) -> Prefix:
     """Run the shared tokens once and keep their keys and values.
 
-    ``interventions`` are active during this run, on the demonstrations. Where an earlier run is
-    ``resumed``, the layers ``below`` are those of its prefix, which must be unchanged. If
-    ``differentiable``, the graph is kept from the token embeddings to the keys and values.
+    ``interventions`` are active during this run, on the demonstrations; those that are
+    ``observing`` change nothing. Where an earlier run is ``resumed``, the layers ``below`` are
+    those of its prefix, which must be unchanged. If ``differentiable``, the graph is kept from the
+    token embeddings to the keys and values.
+
+    In a model that carries a state, the tokens run again before queries, under the same
+    ``interventions`` and with the same output of the layer that is resumed.
     """
     kept = KeepKeys()
     input_ids = torch.tensor([token_ids], device=model.device)
-    with intervene(kept, *interventions), resume(model, resumed) if resumed else nullcontext():
+    with (
+        intervene(kept, *observing, *interventions),
+        resume(model, resumed) if resumed else nullcontext(),
+    ):
         run_layers(model, input_ids, differentiable=differentiable)
-    return Prefix(len(token_ids), kept.of_every_layer(model, below.layers if below else None))
+    preceding = None
+    if carries_state(model.config):
+        put = (resumed.layer, hidden_states(resumed.output)[0]) if resumed else None
+        preceding = Preceding.shared(input_ids, interventions, put)
+    layers = kept.of_every_layer(model, below.layers if below else None)
+    return Prefix(len(token_ids), layers, preceding=preceding)

@@ -30,6 +30,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 from anchorflow.config.errors import MORE_MEMORY, InputError
 from anchorflow.model.attention_function import gpu_chunk_bytes
 from anchorflow.model.devices import Rates
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 from anchorflow.model.layers import decoder_layers
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,13 @@ class Size(NamedTuple):
     looked_up: int  # parameters of embedding tables, of which only the tokens' rows are read
     head: int  # parameters of the output embeddings, which may be tied to such a table
     itemsize: int  # bytes of a parameter
+    attending: int | None = None  # layers that attend; by default, all
+    state: bool = False  # whether demonstrations run again before every query
+
+    @property
+    def depth(self) -> int:
+        """The number of layers that attend."""
+        return self.layers if self.attending is None else self.attending
 
     @classmethod
     def of(cls, config: PretrainedConfig, dtype: torch.dtype) -> "Size":
@@ -75,6 +83,8 @@ class Size(NamedTuple):
             looked_up=sum(table.numel() for key, table in tables.items() if key != id(head)),
             head=head.numel(),
             itemsize=dtype.itemsize,
+            attending=len(attention_layers(config)),
+            state=carries_state(config),
         )
 
 
@@ -123,6 +133,12 @@ class Prompts(NamedTuple):
         )
 
     @property
+    def again(self) -> "Prompts":
+        """The same where demonstrations run again before every query."""
+        whole = self.demonstrations + self.query
+        return self._replace(demonstrations=0, query=whole)
+
+    @property
     def asked(self) -> float:
         """Tokens after the demonstrations."""
         return self.texts * (self.query + self.further)
@@ -154,6 +170,13 @@ CostOf = Callable[[Prompts, Mapping[str, Any], int], Cost]  # of prompts, a stag
 def once(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:
     """Every text once, after shared demonstrations."""
     return Cost(prompts.once)
+
+
+def cost_in(
+    size: Size, cost: CostOf, prompts: Prompts, spec: Mapping[str, Any] = MappingProxyType({})
+) -> Cost:
+    """What a job costs in a model of this size."""
+    return cost(prompts.again if size.state else prompts, spec, size.depth)
 
 
 def seconds(cost: Cost, size: Size, rates: Rates) -> float:
@@ -202,7 +225,7 @@ def work_bytes(size: Size, batch: Batch, cost: Cost, recompute: bool) -> float:
     tokens = batch.prompts * batch.tokens
     layer = tokens * (6 * size.hidden + size.layer / size.hidden)
     if not (cost.whole and cost.backward):
-        kept = size.layers * size.keys_values * (batch.shared * cost.copies + tokens)
+        kept = size.depth * size.keys_values * (batch.shared * cost.copies + tokens)
     elif recompute:
         kept = size.layers * tokens * size.hidden + layer
     else:
@@ -218,6 +241,17 @@ def batches(prompts: pl.DataFrame, whole: bool, batch_tokens: int) -> tuple[Batc
     longest = max(run_tokens.to_list(), default=1)
     together = max(1, min(len(run), batch_tokens // longest))
     return Batch(1, longest, shared), Batch(together, longest, shared)
+
+
+def query_tokens(prompts: pl.DataFrame, batch_tokens: int) -> int:
+    """The most tokens of queries in a batch that, with its demonstrations, has ``batch_tokens``."""
+    run = prompts.filter(pl.col("skipped").is_null())
+    if run.is_empty():
+        return batch_tokens
+    longest, query = run.select(
+        pl.col("tokens").max(), (pl.col("tokens") - pl.col("query_start")).max().alias("query")
+    ).row(0)
+    return max(1, int(batch_tokens) * int(query) // int(longest))
 
 
 def available_bytes(device: torch.device, spread: bool = False) -> int:
@@ -301,7 +335,7 @@ def check_job(
     mapped = on_cpu and stored == getattr(torch, card["dtype"])
     weights = read_bytes(size, cost) if mapped else size.parameters * size.itemsize
     available = available_bytes(device, spread)
-    one, batch = batches(prompts, cost.whole, compute["batch_tokens"])
+    one, batch = batches(prompts, cost.whole or size.state, compute["batch_tokens"])
     factor, chunk = (HEAP, 0) if on_cpu else (1, gpu_chunk_bytes(max(0, available - weights)))
     alone, together = (
         round(factor * work_bytes(size, planned, cost, compute["recompute"]) + chunk)

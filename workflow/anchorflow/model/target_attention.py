@@ -28,9 +28,11 @@ from anchorflow.model.attention_function import (
     intervene,
 )
 from anchorflow.model.batches import Batch
-from anchorflow.model.layers import decoder_layers
+from anchorflow.model.layer_kinds import attention_layers
+from anchorflow.model.layers import attending_layers, decoder_layers
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import Prefix
+from anchorflow.model.run_again import preceding_in_force
 
 _PROBE_TOKENS = 4
 _CLOSE = 0.02  # relative to the residual stream, which may be in bfloat16
@@ -190,8 +192,10 @@ class HeadWrites:
         scales = Scales({}, [])
 
         def observe(key: int | None, norm: FrozenNorm, _: Any, args: Any, output: Tensor) -> None:
-            at = rows.to(output.device)
+            at, preceding = rows.to(output.device), preceding_in_force()
             example = torch.arange(len(at), device=output.device)
+            if preceding is not None:
+                at = at + preceding.lengths.to(at.device)
             inverse = norm.inverse_scale(args[0][example, at], output[example, at]).cpu()
             if key is None:
                 scales.final.append(inverse)
@@ -272,8 +276,8 @@ class _Trace:
         self.final: nn.Module | None = None
         self.last: Tensor | None = None  # the final norm's output
         self._branches: dict[int, list[Tensor]] = {}
-        self._layers = decoder_layers(model)
-        self._inner = {module for layer in self._layers for module in layer.modules()}
+        self._layers = attending_layers(model)
+        self._inner = {module for layer in decoder_layers(model) for module in layer.modules()}
         self._decoder = model.get_decoder()
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
@@ -320,7 +324,8 @@ class _Trace:
         rest = later(after) - later(args[0]) - later(self.written[layer])
         limit = _CLOSE * float(later(after).norm())
         branches = [of for of in self._branches[layer] if of.numel() == args[0].numel()]
-        if not any(float((later(branch) - rest).norm()) < limit for branch in branches):
+        others = [torch.zeros_like(rest), *map(later, branches)]  # without an MLP, nothing
+        if not any(float((other - rest).norm()) < limit for other in others):
             self.unexplained.add(layer)
 
     def _note_final(self, module: nn.Module, _: Any, output: Tensor) -> None:
@@ -339,13 +344,14 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
     tokens = torch.arange(_PROBE_TOKENS, device=model.device)[None]
     with intervene(trace), trace.followed():
         logits = model(input_ids=tokens, use_cache=False).logits
-    depth, head = len(decoder_layers(model)), model.get_output_embeddings()
+    depth, head = len(attending_layers(model)), model.get_output_embeddings()
     known = all(isinstance(m, nn.Linear | Conv1D) for m in trace.projections.values())
     reason = None
     if len(trace.projections) < depth or not known:
         reason = "the projection behind the heads is not found in every layer"
     elif trace.unexplained:
-        reason = f"layer {min(trace.unexplained)} does more than add its attention and its MLP"
+        place = attention_layers(model.config)[min(trace.unexplained)]
+        reason = f"layer {place} does more than add its attention and its MLP"
     elif trace.final is None or trace.last is None or trace.last.shape[-1] != head.weight.shape[1]:
         reason = "there is no norm right before the unembedding"
     elif not _close(logits, _capped(model, head(trace.last))):
@@ -446,4 +452,4 @@ def rows_and_logits(
     recorded = RecordRows(batch.target_rows)
     with intervene(prefix, recorded, *observing):
         logits = at_target(model, batch)
-    return recorded.stacked(model.config.get_text_config().num_hidden_layers), logits
+    return recorded.stacked(len(attention_layers(model.config))), logits

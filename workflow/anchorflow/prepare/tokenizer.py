@@ -18,6 +18,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
 from anchorflow.model.attention_function import known_positions
 from anchorflow.model.cost import log_run
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.size import weight_bytes
 from anchorflow.model.tokenizer import ARCHITECTURE, CHAT_TEMPLATE, TOKENIZER, ChatTemplate
 from anchorflow.prepare.adapter import adapter_directory, read_adapter
@@ -94,6 +95,9 @@ def resolve_tokenizer(name: str, settings: Mapping[str, Any], folder: str | Path
                 "context": context_of(text),
                 "files": fingerprints(temporary.iterdir()),
             }
+            attending = attention_layers(config)
+            if len(attending) < text.num_hidden_layers:
+                architecture["attention_layers"] = attending
             write_json(temporary / ARCHITECTURE, architecture)
 
 

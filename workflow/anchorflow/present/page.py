@@ -10,6 +10,7 @@ import polars as pl
 from anchorflow.config.analysis import Presented, Tabulated
 from anchorflow.config.table import SummaryTable
 from anchorflow.present.markup import html_table, latex_table
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.statistics.change import DETAILS
 from anchorflow.store.replacing import replacing
@@ -40,9 +41,8 @@ def at_depths(summary: pl.DataFrame) -> pl.DataFrame:
     """The rows of five layers of each model, evenly spaced from the first to the last."""
     parts = []
     for (_,), rows in summary.group_by("model", maintain_order=True):
-        last = rows["layer"].max()
-        assert isinstance(last, int)
-        chosen = sorted({int(np.rint(depth * last)) for depth in _DEPTHS})
+        layers = layers_of(rows)
+        chosen = sorted({layers[int(np.rint(depth * (len(layers) - 1)))] for depth in _DEPTHS})
         parts.append(rows.filter(pl.col("layer").is_in(chosen)))
     return pl.concat(parts)
 

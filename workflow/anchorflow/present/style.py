@@ -174,9 +174,15 @@ def plot_line(
         number_layers(axes.xaxis)
 
 
-def number_layers(axis: Axis) -> None:
-    """Ticks at whole numbers, as many as narrow panels have room for."""
+def number_layers(axis: Axis, layers: Sequence[int] = ()) -> None:
+    """Ticks at whole numbers, as many as narrow panels have room for.
+
+    Rows of a heat map are numbered by the model's ``layers`` that they stand for, if given.
+    """
     axis.set_major_locator(MaxNLocator(6, integer=True))
+    if list(layers) != list(range(len(layers))):
+        named = dict(enumerate(layers))
+        axis.set_major_formatter(lambda row, _: str(named.get(round(row), "")))
 
 
 def plot_bars(
@@ -303,18 +309,20 @@ def heat_map(
     values: Array,
     colors: str,
     limits: tuple[float, float],
+    layers: Sequence[int],
     extent: tuple[float, float, float, float] | None = None,
 ) -> AxesImage:
     """Plot a value per layer, from below, and head, [L, H], with these limits of the colors.
 
-    With an ``extent``, its columns are places in place of heads.
+    ``layers`` are their numbers in the model. With an ``extent``, its columns are places in place
+    of heads.
     """
     least, most = limits
     of: Any = {"origin": "lower", "aspect": "auto", "interpolation": "nearest", "extent": extent}
     image = axes.imshow(values, colors, vmin=least, vmax=most, **of)
     if extent is None:
         number_layers(axes.xaxis)
-    number_layers(axes.yaxis)
+    number_layers(axes.yaxis, layers)
     return image
 
 

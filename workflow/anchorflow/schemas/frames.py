@@ -52,6 +52,11 @@ def places_of(shape: Sequence[int], **axes: Any) -> dict[str, Any]:
     }
 
 
+def layers_of(frame: pl.DataFrame) -> list[int]:
+    """The layers that a table has, increasing; in a hybrid model, some numbers are missing."""
+    return frame["layer"].unique().sort().to_list()
+
+
 def keyed(frame: pl.DataFrame, keys: Mapping[str, Any], table: Table) -> pl.DataFrame:
     """Add the key columns to a data frame and give it the table's column order and types."""
     named = frame.with_columns(pl.lit(value).alias(key) for key, value in keys.items())

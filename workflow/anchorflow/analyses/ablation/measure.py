@@ -26,6 +26,7 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.logits import Answers, check_finite, predictions_of, target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -167,7 +168,7 @@ class _Intact:
     def __init__(self, model: PreTrainedModel, tokens: LastTokens) -> None:
         self._model, self.tokens = model, tokens
         recorded = RecordOutputs()
-        depth = model.config.get_text_config().num_hidden_layers
+        depth = len(attention_layers(model.config))
         with keep_outputs(model, range(depth)) as kept, intervene(tokens, recorded):
             self.logits = tokens.vocabulary_logits(model)
         self._kept: dict[int, Resumed] = kept
@@ -295,7 +296,7 @@ def _means_of_tokens(
 ) -> dict[int, Tensor]:
     """Heads' mean outputs over all tokens of the intact prompts, [H, D] by layer."""
     recorded = RecordSums()
-    prefix = compute_prefix(model, token_ids, recorded)
+    prefix = compute_prefix(model, token_ids, observing=[recorded])
     sums, count = dict(recorded.sums), len(token_ids)
 
     def measure(batch: Batch) -> tuple[dict[int, Tensor], int]:

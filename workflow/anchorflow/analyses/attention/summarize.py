@@ -8,6 +8,7 @@ import polars as pl
 
 from anchorflow.analyses.attention import ATTENTION_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics import by_task
 from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import (
@@ -131,7 +132,7 @@ def mean_graded(attention: pl.DataFrame, predictions: pl.DataFrame) -> pl.DataFr
     for key, rows in attention.group_by(cell, maintain_order=True):
         predicted = predictions.filter(**dict(zip(cell, key, strict=True)))
         (aucs,) = graded_auc(rows, predicted)(np.ones((1, predicted["example"].n_unique())))
-        of_cell = {"task": str(key[1]), "layer": range(len(aucs)), "mean": aucs}
+        of_cell = {"task": str(key[1]), "layer": layers_of(rows), "mean": aucs}
         parts.append(pl.DataFrame(of_cell).with_columns(pl.col("mean").fill_nan(None)))
     means = pl.concat(parts).group_by("task", "layer", maintain_order=True).agg(pl.mean("mean"))
     average = means.group_by("layer", maintain_order=True).agg(pl.mean("mean"))
@@ -183,7 +184,7 @@ def summarize_attention(
     }
     parts = []
     for measure in SUMMARY.measured:
-        keys = pl.DataFrame({"layer": range(layers), "measure": [measure] * layers})
+        keys = pl.DataFrame({"layer": layers_of(attention), "measure": [measure] * layers})
         parts.append(
             by_task.summary_rows(estimates[measure], keys, predictions, confidence, SUMMARY.bounds)
         )

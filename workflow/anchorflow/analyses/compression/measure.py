@@ -6,6 +6,7 @@ anchors are kept as text (``text_anchor``), and attention to the label words is 
 with everything kept and with the anchors alone.
 """
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,6 +33,7 @@ from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.beta_fit import answers_under, beta_of, reweighted_states
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import FIRST_TOKEN, Words, keep_all_but_last, leave_room
+from anchorflow.model.layer_kinds import carries_state
 from anchorflow.model.logits import (
     TOP_TOKENS,
     Answers,
@@ -47,6 +49,8 @@ from anchorflow.schemas.beta import BETA
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
+log = logging.getLogger(__name__)
+
 OBSERVED = 32  # last tokens of the prefix whose attention methods can use; SnapKV's largest window
 
 
@@ -61,9 +65,14 @@ class Setting(NamedTuple):
     draw: int = 0
 
 
+TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
+OF_TEXT = ("full", "first_only", TEXT_ANCHOR)  # queries follow a text that runs as it is
+OF_STATES = (
+    "Some of its layers carry a state from token to token, so keys and values alone do not hold "
+    "what the demonstrations say (docs/reference/models.md)."
+)
 FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
 FIRST_ONLY = Setting("first_only")  # no demonstrations: all that there is to retain is lost
-TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
 # Re-weighted settings, by the cache whose predictions they change.
 REWEIGHTED = {FULL: Setting("reweighted"), ANCHOR: Setting("reweighted_anchor")}
 
@@ -103,7 +112,7 @@ def observe(
     ``token_ids`` are the P tokens that all prompts share, and ``prompt`` is any of these prompts.
     """
     observed = _Observe(OBSERVED)
-    prefix = compute_prefix(model, token_ids, observed)
+    prefix = compute_prefix(model, token_ids, observing=[observed])
     return Demonstrations(prompt, prefix, observed.rows)
 
 
@@ -155,7 +164,7 @@ def _as_text(model: PreTrainedModel, demonstrations: Demonstrations) -> Cache:
         number: replace(layer, positions=positions.to(layer.key.device))
         for number, layer in text.layers.items()
     }
-    return Cache(Prefix(tokens, layers), text.tokens)
+    return Cache(replace(text, tokens=tokens, layers=layers), text.tokens)
 
 
 def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> list[Setting]:
@@ -212,6 +221,11 @@ def measure_compression(
     if measured.is_empty():
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
+    settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
+    if carries_state(model.config):
+        log.warning("Only text is compressed for model %s. %s", keys["model"], OF_STATES)
+        settings = [setting for setting in settings if setting.method in OF_TEXT]
+        betas = {setting: beta for setting, beta in betas.items() if setting in settings}
     for fitted_on, beta in betas.items():
         if beta.numel() == 0:
             raise InputError(
@@ -220,7 +234,6 @@ def measure_compression(
             )
     token_ids = shared_token_ids(pl.concat([test, training]))
     demonstrations = observe(model, token_ids, test.row(0, named=True))
-    settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
     budget = Budget(batch_tokens)
     with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
         for setting in settings:

@@ -13,6 +13,7 @@ from anchorflow.arrays import Array
 from anchorflow.depth import last_third
 from anchorflow.present import style as look
 from anchorflow.present.style import Paths, Style, small_multiples
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.by_task import AVERAGE
 
 _COLORS = "cividis"  # color-blind safe; dark where labels are confused
@@ -71,8 +72,8 @@ def plot_confusion(
         return
     last_row = [AVERAGE] if len(tasks) != 1 else []
     correlated = summary.filter(measure="correlation")
-    layers = correlated["layer"].n_unique()
-    late = last_third(layers).start
+    layers = layers_of(correlated)
+    late = layers[last_third(len(layers)).start]
     title = "Confusion of labels and distance between their keys,\n"
     title += look.describe(correlated, confidence)
     with small_multiples(style, len(tasks) + len(last_row), 3, title, share=False) as (fig, axes):
@@ -80,7 +81,7 @@ def plot_confusion(
         for task, (left, middle, right) in zip([*tasks, *last_row], axes, strict=True):
             rows = summary.filter(task=task)
             _plot_correlation(right, rows.filter(measure="correlation"), style["colors"][0])
-            right.set_xlim(-0.5, layers - 0.5)
+            right.set_xlim(-0.5, layers[-1] + 0.5)
             if task == AVERAGE:
                 right.set_title("average over tasks")
                 left.set_visible(False)
@@ -105,7 +106,7 @@ def plot_confusion(
                 middle.set_title(f"{len(chosen)} of {classes} labels, most confused")
         for image, column, name in (
             (separated, 0, "AUC of two labels"),
-            (apart, 1, f"distance of their keys,\nlayers {late} to {layers - 1}"),
+            (apart, 1, f"distance of their keys,\nlayers {late} to {layers[-1]}"),
         ):
             of_tasks = [row[column] for row in axes[: len(tasks)]]
             extend = "min" if column == 0 else "neither"

@@ -29,6 +29,7 @@ from anchorflow.model.interventions import (
     measure_interventions,
 )
 from anchorflow.model.last_tokens import FIRST_TOKEN
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -122,7 +123,7 @@ class _Runs(Interventions[Setting]):
     def __init__(
         self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
     ) -> None:
-        depth = model.config.get_text_config().num_hidden_layers
+        depth = len(attention_layers(model.config))
         self._prompt = prompts.row(0, named=True)
         self.untouched = compute_prefix(model, shared_token_ids(prompts))
         self.settings = [setting for setting in settings if setting.layer < depth]
@@ -155,6 +156,6 @@ class _Runs(Interventions[Setting]):
 
 def measure(cell: Cell) -> None:
     spec = cell.spec
-    settings = settings_of(spec["sees"], spec["draws"], spec["every"], cell.card["layers"])
+    settings = settings_of(spec["sees"], spec["draws"], spec["every"], cell.depth)
     how = {"settings": settings, "top_tokens": spec["top_tokens"]}
     cell.measure(CUTOFF, cost, partial(measure_cutoff, **how))

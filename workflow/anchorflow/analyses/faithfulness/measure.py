@@ -29,6 +29,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.prefix import shared_token_ids
@@ -138,7 +139,7 @@ def integrated_sums(model: PreTrainedModel, batch: Batch, edges: Tensor, steps: 
 
     Source: after Sundararajan et al. 2017 and Hao et al. 2021.
     """
-    layers: int = model.config.get_text_config().num_hidden_layers
+    layers = len(attention_layers(model.config))
     # Below the scaled layer nothing changes, so every pass starts from its kept input.
     with keep_outputs(model, range(layers - 1)) as kept:
         target_label_logits(model, batch)
@@ -219,7 +220,7 @@ def _estimates(
     edges = torch.stack(
         [of_cell.of_whole(e.edges, e.draw if e.control else None, batch) for e in named]
     )
-    layers: int = model.config.get_text_config().num_hidden_layers
+    layers = len(attention_layers(model.config))
     sums, attention = EdgeSums(batch, edges), AttentionSums(edges)
     batch_saliency(model, batch, sums)
     sums.means(layers)  # raises if a layer is missing or its saliency is zero

@@ -36,6 +36,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 from anchorflow.model.logits import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -399,13 +400,14 @@ def measure_flow(
         return parts[0]
     report: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
     before = 0
-    if demonstrations == "fixed":
+    # A state's gradient with respect to the demonstrations is not kept: prompts run whole.
+    if demonstrations == "fixed" and not carries_state(model.config):
         shared = SharedSaliency(model, shared_token_ids(chosen))
         report, before = shared.measure, shared.prefix.tokens
         # The bound counts demonstrations too, but batches are of queries alone.
         longest = int(measured["tokens"].to_numpy().max())
         batch_tokens = batch_tokens * (longest - before) // longest
-    layers: int = model.config.get_text_config().num_hidden_layers
+    layers = len(attention_layers(model.config))
     keys = prompts.select("model", "task", "seed").row(0, named=True)
     rows_of = {row["example"]: row for row in measured.iter_rows(named=True)}
 

@@ -6,6 +6,7 @@ import polars as pl
 from anchorflow.analyses.flow import FLOW_SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.config.table import SHARE
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics import by_task
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -38,7 +39,7 @@ def summarize_flow(
     """
     by_task.require_examples(flow)
     layers = flow["layer"].n_unique()
-    index = [(layer, *measure) for layer in range(layers) for measure in measures()]
+    index = [(layer, *measure) for layer in layers_of(flow) for measure in measures()]
     keys = pl.DataFrame(index, schema=["layer", "flow", "scale"], orient="row")
 
     def of_seed(rows: pl.DataFrame) -> Array:

@@ -36,6 +36,7 @@ from anchorflow.depth import bands_of
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
 from anchorflow.model.size import Cost, Prompts
@@ -102,7 +103,7 @@ def measure_flow_page(
     found = [tuple(pl.DataFrame(schema=frame_schema(table)) for table in tables)]
     writing = _writing(model)
     rows_of = {row["example"]: row for row in chosen.iter_rows(named=True)}
-    layers: int = model.config.get_text_config().num_hidden_layers
+    layers = len(attention_layers(model.config))
 
     def measure(batch: Batch) -> tuple[pl.DataFrame, ...]:
         keys = chosen.select("model", "task", "seed").row(0, named=True)
@@ -209,7 +210,7 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
             (none.astype(int), random_ranks(to_target, random)),
         )
     )
-    depth: int = model.config.get_text_config().num_hidden_layers
+    depth = len(attention_layers(model.config))
     layers = [first for _, first, _ in bands_of("single", depth)]
     with keep_outputs(model, [layer - 1 for layer in layers if layer]) as kept:
         plain = target_label_logits(model, batch)

@@ -46,7 +46,8 @@ def flow_pages(
             table.filter(pl.col("example") == row["example"]) for table in (saliency, cuts, heads)
         )
         matrices = saliency_matrices(of_prompt.sort("layer", "token"))
-        data = page_data(row, matrices, labels, colors, of_cuts)
+        numbers = of_prompt["layer"].unique().sort().to_list()
+        data = page_data(row, matrices, labels, colors, of_cuts, numbers)
         data["heads"] = heads_data(row, of_heads, labels)
         title = "Information flow: {model}, {task}, seed {seed}, test text {example}".format(**row)
         yield f"{row['example']}.html", page(title, data)
@@ -103,6 +104,7 @@ def page_data(
     labels: Sequence[str],
     colors: Sequence[str],
     cuts: pl.DataFrame,
+    numbers: Sequence[int],
 ) -> dict[str, Any]:
     """The data of a page, as ``plot.js`` reads them.
 
@@ -113,6 +115,7 @@ def page_data(
     ``prompt`` is a row of ``PROMPTS`` joined with its row of ``SHOWN_PROMPTS``, and ``matrices``,
     [L, T, T], are I_l(i, j), zero on and above the diagonal. For each flow and each layer that was
     cut, the page gets the change of the loss, and the prediction if it changes; so for random keys.
+    ``numbers`` are those of the layers in the model.
     """
     layers, third = len(matrices), max(1, len(matrices) // 3)
     some = "layer" if third == 1 else f"{third} layers"
@@ -122,7 +125,10 @@ def page_data(
         "all": (f"all {layers} layers", range(layers)),
     }
     masks = flow_masks(prompt)
-    single = [_view(f"layer {layer}", matrices[layer], masks) for layer in range(layers)]
+    single = [
+        _view(f"layer {number}", matrix, masks)
+        for number, matrix in zip(numbers, matrices, strict=True)
+    ]
     blocks = [*prompt["demonstration_starts"], prompt["query_start"]]
     words = words_of_groups(labels, prompt["token_groups"])
     return {
@@ -148,7 +154,7 @@ def page_data(
         ],
         "layers": single,
         "opens": prompt["strongest_pq"],
-        "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, layers) for e in _EDGES],
+        "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, numbers) for e in _EDGES],
         "averages": {
             key: _view(name, matrices[chosen].mean(0), masks)
             for key, (name, chosen) in averaged.items()
@@ -192,13 +198,13 @@ def heads_data(
 
 
 def _cuts(
-    cuts: pl.DataFrame, prompt: Mapping[str, Any], words: Sequence[str], layers: int
+    cuts: pl.DataFrame, prompt: Mapping[str, Any], words: Sequence[str], numbers: Sequence[int]
 ) -> list[list[Any] | None]:
     """For each layer, the change of the loss and the new prediction, if any; None if not cut."""
-    found: list[list[Any] | None] = [None] * layers
+    found: list[list[Any] | None] = [None] * len(numbers)
     for row in cuts.iter_rows(named=True):
         other = row["prediction"] != prompt["prediction"]
-        found[row["layer"]] = [
+        found[numbers.index(row["layer"])] = [
             *_rounded([row["loss_change"]]),
             words[row["prediction"]] if other else None,
         ]

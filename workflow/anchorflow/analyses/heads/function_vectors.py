@@ -16,6 +16,7 @@ from anchorflow.arrays import Array
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import Budget
 from anchorflow.model.last_tokens import LastTokens, keep_together
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.target_attention import RecordOutputs, ReplaceOutputs, means_over_classes
@@ -124,7 +125,7 @@ def _run(
 ) -> tuple[dict[int, Tensor], Tensor, dict[int, Resumed]]:
     """Heads' outputs by layer, logits of label words, and the layers' outputs."""
     recorded = RecordOutputs()
-    depth = model.config.get_text_config().num_hidden_layers
+    depth = len(attention_layers(model.config))
     with keep_outputs(model, range(depth)) as kept, intervene(tokens, recorded):
         logits = tokens.logits(model)
     return recorded.found, logits, kept

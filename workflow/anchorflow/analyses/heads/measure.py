@@ -369,7 +369,7 @@ def _gathers(model: PreTrainedModel, prompt: Mapping[str, Any], token_ids: Seque
     for row, text in enumerate(texts):
         to_texts[0, row, text] = 1
     recorded = _RecordAttention(torch.tensor([rows]), to_texts)
-    compute_prefix(model, token_ids, recorded)
+    compute_prefix(model, token_ids, observing=[recorded])
     value, control = (
         _stacked(of)[0, ..., 0].permute(2, 0, 1).numpy() for of in (recorded.found, recorded.even)
     )  # [R, L, H]

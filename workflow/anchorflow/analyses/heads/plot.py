@@ -1,5 +1,7 @@
 """Scores of every head as layers by heads, with those of the untrained twin beside them."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
@@ -10,6 +12,7 @@ from anchorflow.analyses.heads.summarize import with_difference
 from anchorflow.arrays import Array
 from anchorflow.present import style as look
 from anchorflow.present.style import Paths, Style, small_multiples
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.by_task import AVERAGE
 
 NAMES = {
@@ -57,6 +60,7 @@ def plot_heads(
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     scores = [score for score in NAMES if score in set(averaged["score"])]
+    layers = layers_of(averaged)
     matrices = [
         [look.layers_by_heads(_best_measure(averaged.filter(score=score))) for score in scores]
     ]
@@ -77,7 +81,7 @@ def plot_heads(
             of_score = [row[column] for row in matrices]
             limit = max([0.01, *(float(np.nanmax(np.abs(of))) for of in of_score)])
             for panel, matrix in zip(panels, of_score, strict=True):
-                image = _plot_scores(panel, matrix, limit)
+                image = _plot_scores(panel, matrix, limit, layers)
             named = f"{NAMES[score]}\n{panels[0].get_title()}"
             panels[0].set_title(f"{named}{reliable.get(score, '')}")
             for panel in panels[1:]:
@@ -104,13 +108,13 @@ def _means(rows: pl.DataFrame) -> pl.DataFrame:
     return means.group_by("layer", "head").agg(mean=pl.col("difference").mean())
 
 
-def _plot_scores(axes: Axes, matrix: Array, limit: float) -> AxesImage:
+def _plot_scores(axes: Axes, matrix: Array, limit: float, layers: Sequence[int]) -> AxesImage:
     """Plot a value per layer and head, [L, H], and name the one of the largest value above 0."""
-    image = look.heat_map(axes, matrix, "PuOr_r", (-limit, limit))
+    image = look.heat_map(axes, matrix, "PuOr_r", (-limit, limit), layers)
     layer, head = np.unravel_index(np.nan_to_num(matrix).argmax(), matrix.shape)
     if matrix[layer, head] > 0:
         look.circle(axes, int(layer), int(head))
-        axes.set_title(f"{matrix[layer, head]:.2f} at layer {layer}, head {head}")
+        axes.set_title(f"{matrix[layer, head]:.2f} at layer {layers[int(layer)]}, head {head}")
     else:
         axes.set_title("none above 0")
     return image

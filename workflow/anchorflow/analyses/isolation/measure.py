@@ -29,6 +29,7 @@ from anchorflow.model.batches import Batch
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import IntervenedRun, Interventions, measure_interventions
 from anchorflow.model.last_tokens import FIRST_TOKEN
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import keep_outputs
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -213,7 +214,7 @@ class _Runs(Interventions[Setting]):
     ) -> None:
         self._model, self._prompt = model, prompts.row(0, named=True)
         self._token_ids = shared_token_ids(prompts)
-        self._depth: int = model.config.get_text_config().num_hidden_layers
+        self._depth = len(attention_layers(model.config))
         possible = self._possible(settings)
         self.settings = [*possible, HIDDEN]
         starts = [setting.isolated_layers(self._depth).start for setting in possible]
@@ -265,7 +266,7 @@ class _Runs(Interventions[Setting]):
 
 def measure(cell: Cell) -> None:
     spec, card = cell.spec, cell.card
-    which = spec["variants"], spec.get("layers"), spec["draws"], card["layers"], card["name"]
+    which = spec["variants"], spec.get("layers"), spec["draws"], cell.depth, card["name"]
     settings = settings_of(*which, spec["positions"])
     how = {"settings": settings, "top_tokens": spec["top_tokens"]}
     cell.measure(ISOLATION, cost, partial(measure_isolation, **how))

@@ -7,6 +7,7 @@ from matplotlib.image import AxesImage
 
 from anchorflow.present import style as look
 from anchorflow.present.style import Paths, Style, small_multiples
+from anchorflow.schemas.frames import layers_of
 
 _AXES = {
     "agreement": ("agreement\nwith the model", "viridis"),
@@ -47,12 +48,14 @@ def _plot_heads(
 ) -> AxesImage:
     """Plot a value per layer and head, and name the largest with its interval."""
     matrix = look.layers_by_heads(rows)
-    image = look.heat_map(axes, matrix, colors, limits)
+    layers = layers_of(rows)
+    image = look.heat_map(axes, matrix, colors, limits, layers)
     best = np.where(np.isnan(matrix), -np.inf, matrix).argmax()
     layer, head = np.unravel_index(best, matrix.shape)
     look.circle(axes, int(layer), int(head))
-    named = f"{matrix[layer, head]:.2f} in layer {layer}, head {head}"
-    for low, high in rows.filter(layer=layer, head=head).select("low", "high").drop_nulls().rows():
+    named = f"{matrix[layer, head]:.2f} in layer {layers[int(layer)]}, head {head}"
+    of_best = rows.filter(layer=layers[int(layer)], head=head)
+    for low, high in of_best.select("low", "high").drop_nulls().rows():
         named += f"\n[{low:.2f}, {high:.2f}]"
     axes.set_title(named)
     return image

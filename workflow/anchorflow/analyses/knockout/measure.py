@@ -419,6 +419,6 @@ class _Runs(Interventions[Setting]):
 
 def measure(cell: Cell) -> None:
     spec = cell.spec
-    settings = settings_of(spec["classes"], spec["layers"], spec["draws"], cell.card["layers"])
+    settings = settings_of(spec["classes"], spec["layers"], spec["draws"], cell.depth)
     how = {"settings": settings, "variant": spec["variant"], "top_tokens": spec["top_tokens"]}
     cell.measure(KNOCKOUT, cost, partial(measure_knockout, **how))

@@ -16,6 +16,7 @@ from anchorflow.config.cell_names import OWN, Words, cell_name
 from anchorflow.config.table import DIFFERENCE, SHARE
 from anchorflow.depth import first_third, last_third
 from anchorflow.random_draws import drawn_texts
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics import by_task
 from anchorflow.statistics.by_task import AVERAGE, texts_of
 from anchorflow.statistics.estimates import SeedStatistic, mean_where_defined, weighted_mean
@@ -80,10 +81,10 @@ def summarize_label_words(
             measured.append(_mean_of(change, "accuracy_change", of_words))
             measured += _meaning(answers, of_words, words, name)
         attended, predicted = (_cells_of(rows, words, name) for rows in (attention, predictions))
-        measured.append(_auc(attended, predicted, attention["layer"].n_unique(), of_words))
+        measured.append(_auc(attended, predicted, layers_of(attention), of_words))
         flows = _cells_of(flow, words, name)
         of_flows, of_isolation = (_asked(of_words, *asked[key]) for key in ("flow", "isolation"))
-        measured.append(_flow(flows, flow["layer"].n_unique(), of_flows, demonstrations))
+        measured.append(_flow(flows, layers_of(flow), of_flows, demonstrations))
         isolated = _cells_of(isolation, words, name)
         measured.append(_loyalty(isolated, variant, layers, of_isolation))
         parts += [
@@ -173,11 +174,11 @@ def _meaning(
 
 
 def _auc(
-    attention: pl.DataFrame, predictions: pl.DataFrame, layers: int, prompts: pl.DataFrame
+    attention: pl.DataFrame, predictions: pl.DataFrame, layers: Sequence[int], prompts: pl.DataFrame
 ) -> Measured:
     """AUCROC_l by layer, and its mean over the last third of the layers ([A] §2.3)."""
     keys = pl.DataFrame(
-        [*(("auc", layer) for layer in range(layers)), ("auc_late", None)],
+        [*(("auc", layer) for layer in layers), ("auc_late", None)],
         schema={"measure": pl.String, "layer": pl.Int32},
         orient="row",
     )
@@ -188,7 +189,7 @@ def _auc(
 
         def values(weights: Array) -> Array:
             auc = of_layers(weights)
-            late = mean_where_defined(auc[:, last_third(layers)], -1)
+            late = mean_where_defined(auc[:, last_third(len(layers))], -1)
             return np.column_stack([auc, late])
 
         return SeedStatistic(values, texts_of(predicted))
@@ -197,10 +198,10 @@ def _auc(
 
 
 def _flow(
-    saliency: pl.DataFrame, layers: int, prompts: pl.DataFrame, demonstrations: str
+    saliency: pl.DataFrame, layers: Sequence[int], prompts: pl.DataFrame, demonstrations: str
 ) -> Measured:
     """Shares of S_wp and S_pq by layer, and the mean of S_wp early and of S_pq late."""
-    by_layer = [(share, layer) for share in ("s_wp_share", "s_pq_share") for layer in range(layers)]
+    by_layer = [(share, layer) for share in ("s_wp_share", "s_pq_share") for layer in layers]
     keys = pl.DataFrame(
         [*by_layer, ("s_wp_early", None), ("s_pq_late", None)],
         schema={"measure": pl.String, "layer": pl.Int32},
@@ -208,10 +209,10 @@ def _flow(
     )
 
     def statistic(seed: pl.DataFrame) -> SeedStatistic:
-        shares = flows_and_shares(seed, layers)[..., SCALES.index("proportion")]
+        shares = flows_and_shares(seed, len(layers))[..., SCALES.index("proportion")]
         to_words, to_target = (shares[..., FLOWS.index(flow)] for flow in ("s_wp", "s_pq"))
-        early = to_words[:, first_third(layers)].mean(1)
-        late = to_target[:, last_third(layers)].mean(1)
+        early = to_words[:, first_third(len(layers))].mean(1)
+        late = to_target[:, last_third(len(layers))].mean(1)
         values = np.column_stack([to_words, to_target, early, late])
         return SeedStatistic(weighted_mean(values), texts_of(seed))
 

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from anchorflow.present import style as look
 from anchorflow.present.style import Paths, Style, small_multiples
 from anchorflow.schemas.fields import SINK
+from anchorflow.schemas.frames import layers_of
 
 # Okabe-Ito colors, with dash styles to distinguish lines in grayscale.
 _SEGMENTS = {
@@ -101,12 +102,12 @@ def _plot_segments(
 
 def _plot_places(axes: Axes, rows: pl.DataFrame) -> Any:
     places = rows.filter(pl.col("place").is_not_null()).sort("layer", "place")
-    layers = places["layer"].n_unique()
-    matrix = places["mean"].to_numpy().reshape(layers, -1)
+    layers = layers_of(places)
+    matrix = places["mean"].to_numpy().reshape(len(layers), -1)
     largest = matrix.max(1, keepdims=True)
     scaled = np.divide(matrix, largest, out=np.zeros(matrix.shape), where=largest > 0)
-    image = look.heat_map(axes, scaled, "viridis", (0, 1), (0, 1, -0.5, layers - 0.5))
-    widths = rows.filter(measure="width", layer=0).drop_nulls("mean")
+    image = look.heat_map(axes, scaled, "viridis", (0, 1), layers, (0, 1, -0.5, len(layers) - 0.5))
+    widths = rows.filter(measure="width", layer=rows["layer"].min()).drop_nulls("mean")
     of_segment = dict(widths.select("segment", "mean").iter_rows())
     segments = segments_in_order(widths)
     ends = np.cumsum([of_segment[segment] for segment in segments])

@@ -34,6 +34,7 @@ from anchorflow.model.last_tokens import (
     keep_together,
     leave_room,
 )
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 from anchorflow.model.logits import check_finite
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -124,7 +125,7 @@ def measure_reweighting(
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
     caches = [learned]
-    if anchors is not None:
+    if anchors is not None and not carries_state(model.config):  # else, nothing is compressed
         left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
         begin = prefix.tokens if anchors == "original" else 0
         caches.append(keep_together(model, training, left, budget, begin).on(prefix))
@@ -367,7 +368,7 @@ def read(
     """
     recorded = RecordRows(tokens.rows)
     vanilla = _predict(model, tokens, None, words, recorded)
-    rows = recorded.stacked(model.config.get_text_config().num_hidden_layers)  # [L, B, H, K]
+    rows = recorded.stacked(len(attention_layers(model.config)))  # [L, B, H, K]
     attention = tokens.label_keys.to("cpu").total(rows)  # [L, B, H, N]
     features: Array = attention.transpose(0, 1).flatten(1).double().numpy()
     return vanilla, features

@@ -13,6 +13,7 @@ from matplotlib.ticker import NullLocator
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.present.style import name_y, number_layers, save, small_multiples
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.estimates import correlations, mean_where_defined
 
 _COLORS = "PuOr_r"  # color-blind safe; white at 1
@@ -81,7 +82,7 @@ def plot_reweighting(
             panel.set_title(f"{task}{alike}")
             panel.set_xlabel("head")
             number_layers(panel.xaxis)
-            number_layers(panel.yaxis)
+            number_layers(panel.yaxis, layers_of(beta))
         name_y(axes[0], "layer")
         bar = figure.colorbar(image, ax=axes[0], label="exp(β)", shrink=0.9)
         ticks = np.exp(np.linspace(-np.log(span), np.log(span), 5)).tolist()

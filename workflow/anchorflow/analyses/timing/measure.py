@@ -16,13 +16,22 @@ import polars as pl
 import torch
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.compression.measure import ANCHOR, FULL, Cache, Setting, compress, observe
+from anchorflow.analyses.compression.measure import (
+    ANCHOR,
+    FULL,
+    TEXT_ANCHOR,
+    Cache,
+    Setting,
+    compress,
+    observe,
+)
 from anchorflow.analyses.compression.methods import Demonstrations
 from anchorflow.analyses.timing import TIMING
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, batches_of, runnable
 from anchorflow.model.beta_fit import Reweight
 from anchorflow.model.cell import Cell
+from anchorflow.model.layer_kinds import attention_layers, carries_state
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -75,7 +84,8 @@ def measure_timing(
     After a warm-up, each repetition runs each batch of queries in every way before the next batch,
     so that a temporary slowdown affects all ways alike. GPUs are synchronized. Re-weighting is
     timed with β = 0, which costs as much as any other β. ``also`` in ``spec`` lists those of
-    ``OPTIONAL`` that are timed. There are no rows if no prompt fits the context.
+    ``OPTIONAL`` that are timed. There are no rows if no prompt fits the context. In a model
+    that carries a state, only anchors as text are timed beside full prompts.
     """
     chosen = runnable(prompts, "fixed")[: spec["queries"]]
     if chosen.is_empty():
@@ -147,16 +157,15 @@ def _ways(
     """Full prompts, and queries after every kind of cache."""
     slices = [prompts[start : start + together] for start in range(0, len(prompts), together)]
     whole = [batch for rows in slices for batch in batches_of(rows, _ALL, model.device)]
-    config = model.config.get_text_config()
-    shape = (
-        config.num_hidden_layers,
-        config.num_attention_heads,
-        whole[0].label_positions.shape[1],
-    )
+    heads = model.config.get_text_config().num_attention_heads
+    depth = len(attention_layers(model.config))
+    shape = (depth, heads, whole[0].label_positions.shape[1])
     nothing = torch.zeros(shape, device=model.device)
     ways = [Way("full_prompt", [(batch, []) for batch in whole])]
     for name, setting in _CACHED.items():
         if name in OPTIONAL and name not in also:
+            continue
+        if carries_state(model.config) and name != TEXT_ANCHOR:
             continue
         cache = compress(model, demonstrations, setting)
         shared = demonstrations.prefix.tokens

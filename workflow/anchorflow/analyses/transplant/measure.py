@@ -39,6 +39,7 @@ from anchorflow.model.last_tokens import FIRST_TOKEN
 from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.run_again import hidden_states
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.positions import label_word_tokens, matched_positions
 from anchorflow.prepare.samples import exchanged
@@ -391,8 +392,8 @@ class _Runs(Interventions[Setting]):
 
     def _with_residual(self, setting: Setting, donor: _Donor, at: Tensor) -> IntervenedRun:
         recipient, taken = (run.outputs[setting.layer] for run in (self._recipient, donor.run))
-        hidden, rest = _hidden(recipient.output)
-        exchanged = _with_donor(hidden, _hidden(taken.output)[0], at, 1)
+        hidden, rest = hidden_states(recipient.output)
+        exchanged = _with_donor(hidden, hidden_states(taken.output)[0], at, 1)
         self._check_differs(setting, not torch.equal(exchanged, hidden))
         output = exchanged if rest is None else (exchanged, *rest)
         prefix = compute_prefix(
@@ -419,11 +420,6 @@ def _with_donor(recipient: Tensor, donor: Tensor, at: Tensor, dimension: int) ->
     return recipient.index_copy(dimension, at, donor.index_select(dimension, at))
 
 
-def _hidden(output: Any) -> tuple[Tensor, tuple[Any, ...] | None]:
-    """A layer's hidden states [1, T, hidden], and what else it returns, if that is a tuple."""
-    return (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
-
-
 def measure(cell: Cell) -> None:
-    settings = _requested(cell.spec, cell.card["layers"])
+    settings = _requested(cell.spec, cell.depth)
     cell.measure(TRANSPLANT, cost, partial(measure_transplant, settings=settings))

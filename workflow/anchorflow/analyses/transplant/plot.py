@@ -84,7 +84,7 @@ def plot_transplant(
                     ]
                 )
                 # The last of the first layers, the first of the last ones, or the only one.
-                at = pl.col("layer") + (pl.col("layers") - 1 if side == "first" else 0)
+                at = pl.col("layers") - 1 if side == "first" else pl.col("layer")
                 _plot_places(panel, here.with_columns(at=at).sort("at"), style["colors"])
                 panel.set_xlabel(where)
                 panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)

@@ -23,6 +23,7 @@ from anchorflow.claims.claim import (
 from anchorflow.claims.effects import mean_of_examples, minus
 from anchorflow.depth import first_third, last_third
 from anchorflow.random_draws import halves
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.by_task import texts_of
 from anchorflow.statistics.estimates import (
     SeedStatistic,
@@ -179,10 +180,11 @@ def agreement_gained(run: Run) -> Sampled:
 def middle_over_others(run: Run) -> Sampled:
     """Held-out agreement of each layer's best head, middle third minus the other layers."""
     heads = candidates(run)
-    depth = heads.heads["layer"].n_unique()
+    layers = layers_of(heads.heads)
+    depth = len(layers)
     if depth < 3:
         raise NotMeasured("a middle needs three layers or more")
-    best = [heads.best(pl.col("layer") == layer) for layer in range(depth)]
+    best = [heads.best(pl.col("layer") == layer) for layer in layers]
     early, late = best[first_third(depth)], best[last_third(depth)]
     middle = best[len(early) : depth - len(late)]
     return minus(

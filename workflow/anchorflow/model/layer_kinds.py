@@ -1,0 +1,44 @@
+"""Which layers of a model attend, and whether others carry a state, from its configuration.
+
+In hybrid models, only some layers attend; the others mix tokens by a state space, a linear
+attention, or a convolution. Layers that attend are numbered densely wherever the model runs (axis L
+of arrays, ``AttentionCall.layer``), and by their place in the model in tables.
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+from transformers import PretrainedConfig
+
+# transformers' names of layers, in ``layer_types``, that do something else than attend.
+_STATE = ("linear_attention", "conv")
+_BOTH = ("hybrid", "hybrid_sliding")  # a state beside attention
+_NEITHER = ("moe", "mlp")
+
+
+def attention_layers(config: PretrainedConfig) -> list[int]:
+    """The places in the model of the layers that attend, increasing."""
+    text = config.get_text_config()
+    kinds = getattr(text, "layer_types", None) or [""] * text.num_hidden_layers
+    return [place for place, kind in enumerate(kinds) if kind not in (*_STATE, *_NEITHER)]
+
+
+def carries_state(config: PretrainedConfig) -> bool:
+    """Whether a token gets something from earlier ones by another way than attention.
+
+    Keys and values then don't hold all that the demonstrations say.
+    """
+    kinds = getattr(config.get_text_config(), "layer_types", None) or ()
+    return any(kind in (*_STATE, *_BOTH) for kind in kinds)
+
+
+def by_place(frame: pl.DataFrame, layers: Sequence[int], depth: int) -> pl.DataFrame:
+    """A table whose column ``layer`` has places in the model, given dense numbers.
+
+    ``layers`` are the :func:`attention_layers` of a model with ``depth`` layers. Their number, the
+    layer after the last, becomes ``depth``; -1 and null, for no layer, stay.
+    """
+    if "layer" not in frame.columns or len(layers) == depth:
+        return frame
+    places = dict(enumerate([*layers, depth]))
+    return frame.with_columns(pl.col("layer").replace(places))
