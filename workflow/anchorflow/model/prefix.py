@@ -91,9 +91,12 @@ class Prefix:
 
 def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
     positions = positions.to(layer.key.device)
-    heads, size = layer.key.shape[1], layer.key.shape[3]
-    at = positions.expand(heads, -1)[None, :, :, None].expand(-1, -1, -1, size)
-    return replace(layer.map(lambda kept: kept.gather(2, at)), positions=positions)
+    at = positions.expand(layer.key.shape[1], -1)[None, :, :, None]
+
+    def of(kept: Tensor) -> Tensor:
+        return kept.gather(2, at.expand(-1, -1, -1, kept.shape[3]))  # keys may be wider than values
+
+    return replace(layer.map(of), positions=positions)
 
 
 class KeepKeys:
