@@ -6,78 +6,49 @@ from typing import Any
 import polars as pl
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt
 from anchorflow.model.batches import Batch, batches_of
+from tiny_families import VOCABULARY, tiny_family
 
-VOCABULARY = 97
 PREFIX = 30  # tokens that the prompts of shared_prompts have in common
 # Sizes of a model that takes terabytes, whatever the machine.
 GIANT = {"hidden_size": 2**17, "intermediate_size": 2**19, "num_hidden_layers": 4}
 
-_LLAMA: dict[str, Any] = {
-    **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256},
-}
-_GPT2: dict[str, Any] = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}
 # What a batch has of each of its examples, besides their tokens.
 OF_EXAMPLES = (
     *("examples", "lengths", "labels", "target_positions", "label_positions", "label_ends"),
     *("demonstration_starts", "demonstration_ends", "demonstration_labels"),
 )
-_SLIDING = {"head_dim": 8, "sliding_window": 12, "attn_implementation": "eager"}
 
+_THREE = {"num_hidden_layers": 3}
+# Settings in which a family's tiny model differs from that of ``tiny_families.py``.
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("gpt2", _GPT2),
-    "gpt2-inverse-scaled": ("gpt2", {**_GPT2, "scale_attn_by_inverse_layer_idx": True}),
-    "gptj": ("gptj", {**_GPT2, "rotary_dim": 4}),
-    "gpt-neo": (
-        "gpt_neo",
-        {
-            **{"hidden_size": 32, "num_layers": 4, "num_heads": 4, "max_position_embeddings": 256},
-            **{"attention_types": [[["global", "local"], 2]], "window_size": 12},
-        },
-    ),
-    "gpt-neox": ("gpt_neox", {**_LLAMA, "rotary_pct": 0.25}),
-    "opt": (
-        "opt",
-        {
-            **{"hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 3, "num_attention_heads": 4},
-            **{"max_position_embeddings": 256, "word_embed_proj_dim": 32},
-        },
-    ),
-    "llama": ("llama", _LLAMA),
-    "mistral": ("mistral", {**_LLAMA, **_SLIDING}),
-    "qwen2": ("qwen2", _LLAMA),
-    "qwen3": ("qwen3", {**_LLAMA, "head_dim": 16}),
-    "gemma2": (
-        "gemma2",
-        {**_LLAMA, **_SLIDING, "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 8},
-    ),
-    "gemma3": (
-        "gemma3_text",
-        {**_LLAMA, **_SLIDING, "query_pre_attn_scalar": 8, "sliding_window_pattern": 2},
-    ),
-    "phi3": ("phi3", {**_LLAMA, "pad_token_id": 0}),
-    "olmo2": ("olmo2", _LLAMA),
+    "gpt2": ("gpt2", _THREE),
+    "gpt2-inverse-scaled": ("gpt2", {**_THREE, "scale_attn_by_inverse_layer_idx": True}),
+    "gptj": ("gptj", _THREE),
+    "gpt-neo": ("gpt_neo", {}),
+    "gpt-neox": ("gpt_neox", {**_THREE, "rotary_pct": 0.25}),
+    "opt": ("opt", _THREE),
+    "llama": ("llama", _THREE),
+    "mistral": ("mistral", _THREE),
+    "qwen2": ("qwen2", {**_THREE, "use_sliding_window": False}),
+    "qwen3": ("qwen3", {**_THREE, "use_sliding_window": False, "head_dim": 16}),
+    "gemma2": ("gemma2", {**_THREE, "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 8}),
+    "gemma3": ("gemma3_text", {**_THREE, "query_pre_attn_scalar": 8}),
+    "phi3": ("phi3", {**_THREE, "sliding_window": None}),
+    "olmo2": ("olmo2", _THREE),
 }
 
 
 def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -> PreTrainedModel:
     """A random float32 model of the family; the same weights with either attention."""
     kind, settings = FAMILIES[family]
-    settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
-    config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    for parameter in model.parameters():  # far from the tiny default, so that attention is uneven
-        if parameter.dim() > 1:
-            parameter.data.normal_(0, 0.25)
+    model = tiny_family(kind, vocab_size=vocabulary, **settings)
     if not eager:
         adopt(model)
-    model.requires_grad_(False)
-    return model.eval()
+    return model
 
 
 def random_beta(model: PreTrainedModel) -> Tensor:
