@@ -33,6 +33,7 @@ from anchorflow.analyses.isolation.measure import (
 )
 from anchorflow.analyses.kernel.measure import measure_kernel
 from anchorflow.analyses.reweighting.measure import measure_reweighting
+from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import adopt
 from anchorflow.model.beta_fit import beta_of
 from anchorflow.model.eager_comparison import check_against_eager
@@ -62,11 +63,6 @@ class Pair:
         _, softmax = plain_logits(self.eager, self.rows[0]["token_ids"])
         self.attending = len(softmax.weights)  # layers that attend
 
-    @property
-    def depth(self) -> int:
-        depth: int = self.ours.config.get_text_config().num_hidden_layers
-        return depth
-
     def answers(
         self, hidden: Callable[[Mapping[str, Any]], Hidden | None] = lambda _: None
     ) -> Tensor:
@@ -89,11 +85,13 @@ def log_odds(probabilities: Tensor) -> Tensor:
 
 def difference(found: Tensor, plain: Tensor) -> float:
     """The largest difference, relative to the largest entry of ``plain``."""
+    found, plain = found.detach(), plain.detach()
     return float((found.double() - plain.double()).abs().max() / plain.double().abs().max())
 
 
-def compare_flow(pair: Pair) -> float:
+def compare_flow(pair: Pair, demonstrations: str = "per_example") -> float:
     """S_wp, S_pq, and S_ww of all layers, by autograd through plain attention."""
+    prompts = pair.prompts.with_columns(demonstrations=pl.lit(demonstrations))
     plain = []
     for row in pair.rows:
         logits, softmax = plain_logits(pair.eager, row["token_ids"])
@@ -103,14 +101,15 @@ def compare_flow(pair: Pair) -> float:
         for significance in softmax.significance():
             flows = significance.abs().tril(-1)
             plain.append(torch.stack(flow_means(flows.sum(-1), flows[-1, places], places, target)))
-    found = measure_flow(pair.ours, pair.prompts, _BATCH, "fixed").sort("example", "layer")
+    found = measure_flow(pair.ours, prompts, _BATCH, demonstrations).sort("example", "layer")
     columns = torch.tensor(found.select("s_wp", "s_pq", "s_ww").rows())
     return max(map(difference, columns.T, torch.stack(plain).T))
 
 
 def compare_isolation(pair: Pair) -> float:
     """Label words and random tokens cut off in the first, the last, and all layers."""
-    settings = settings_of(["mask"], [1, pair.attending], 1, pair.attending, "tiny")
+    counts = sorted({1, pair.attending})
+    settings = settings_of(["mask"], counts, 1, pair.attending, "tiny")
     found = measure_isolation(pair.ours, pair.prompts, settings, 4, _BATCH)
 
     def isolated(positions: list[int], layers: range, row: Mapping[str, Any]) -> Hidden:
@@ -135,6 +134,8 @@ def compare_compression(pair: Pair) -> float:
     """Queries that see all, the first, the anchors', or each head's own tokens of the prefix."""
     spec = {**_COMPRESSION, "positions": "original"}
     found = measure_compression(pair.ours, pair.prompts, {}, spec, _BATCH)
+    if found.is_empty():
+        raise InputError("layers carry a state, which cannot be compressed")
     shown = observe(pair.ours, shared_token_ids(pair.prompts), pair.rows[0])
     plain = {FULL: pair.answers()}
     for setting in (FIRST_ONLY, *map(Setting, _COMPRESSION["methods"])):
@@ -241,6 +242,7 @@ def _largest(rows: pl.DataFrame, plain: Mapping[Any, Tensor]) -> float:
 
 COMPARED: Mapping[str, Callable[[Pair], float]] = {
     "flow": compare_flow,
+    "flow after shared demonstrations": partial(compare_flow, demonstrations="fixed"),
     "isolation": compare_isolation,
     "reweighting": compare_reweighting,
     "compression": compare_compression,

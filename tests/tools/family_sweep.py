@@ -26,6 +26,7 @@ from family_checks import COMPARED, EXACT, Pair, compare_prepared
 from tiny_families import KINDS, tiny_config
 
 FILE = REPOSITORY / "docs" / "reference" / "families.json"
+_BOUNDS = [float(f"{digit}e{power}") for power in range(-9, -3) for digit in (1, 2, 5)]
 # A member of each family that transformers' documentation names none of, or a tiny or another one.
 _MEMBERS: Mapping[str, str] = {
     "afmoe": "arcee-ai/Trinity-Mini",
@@ -55,7 +56,7 @@ def outcome_of(kind: str) -> dict[str, Any]:
 
     ``refused`` is the reason that its configuration gives, or that the check at preparation gives
     (``late``). Otherwise ``attention`` has its kinds, ``limits`` the reason of each analysis that
-    refuses, and ``difference`` the largest of the others, rounded up to a power of ten. Any other
+    refuses, and ``difference`` the largest of the others, rounded up. Any other
     error that is raised is one of anchorflow, and so is a difference of more than ``EXACT``.
     """
     try:
@@ -79,9 +80,7 @@ def outcome_of(kind: str) -> dict[str, Any]:
         "model": member_of(kind),
         "attention": kinds_of_attention(pair.eager, pair.attending),
         "limits": limits,
-        "difference": next(
-            10.0**power for power in range(-9, 1) if max(differences) <= 10.0**power
-        ),
+        "difference": next(bound for bound in _BOUNDS if max(differences) <= bound),
     }
 
 

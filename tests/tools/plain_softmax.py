@@ -14,18 +14,21 @@ from torch.overrides import TorchFunctionMode
 from transformers import PreTrainedModel
 
 _SOFTMAX = (torch.softmax, nn.functional.softmax, Tensor.softmax)
+_LOG_SUM_EXP = (torch.logsumexp, Tensor.logsumexp)
+_SIGMOID = (torch.sigmoid, Tensor.sigmoid)
 # By the order in which layers attend, a mask or factors that broadcast to [H, T, T].
 Hidden = Callable[[int, int], Tensor]
 Factors = Callable[[int, int], Tensor]
 
 
 class PlainSoftmax(TorchFunctionMode):
-    """Keeps A [1, H, T, T] of every layer that attends, and changes it as requested.
+    """Keeps A [H, T, T] of every layer that attends, and changes it as requested.
 
     ``hidden(layer, heads)`` is true at keys that are hidden in addition, before the softmax;
     ``factors(layer, heads)`` multiply the weights after it, without renormalization. Layers are
     counted among those that attend. A sink's weight, after the last key, is neither kept nor
-    changed.
+    changed. Some architectures have no such column, and scale the output by what a sink leaves,
+    the sigmoid of the scores' log-sum-exp above the sink's score.
     """
 
     def __init__(
@@ -34,44 +37,64 @@ class PlainSoftmax(TorchFunctionMode):
         super().__init__()
         self._tokens, self._hidden, self._factors = tokens, hidden, factors
         self._whole: list[Tensor] = []
+        self._left: dict[int, Tensor | None] = {}  # by a sink, [1, H, T], in layers that scale
 
     @property
     def weights(self) -> list[Tensor]:
         """A [H, T, T] of every layer that attended, in order."""
-        return [whole[0, :, :, : self._tokens] for whole in self._whole]
+        weights = [self._of_keys(whole) for whole in self._whole]
+        for layer, left in self._left.items():
+            assert left is not None
+            weights[layer] = weights[layer] * left[0, :, :, None]
+        return weights
 
     def significance(self) -> list[Tensor]:
         """Σ_h A_h ⊙ ∂L/∂A_h of every layer, [T, T], after a backward pass."""
-        parts = [(whole * whole.grad)[0, :, :, : self._tokens] for whole in self._whole]
+        parts = [self._of_keys(whole * whole.grad) for whole in self._whole]
         return [part.detach().sum(0) for part in parts]
 
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        if func not in _SOFTMAX or not self._attends(args[0]):
+        kwargs, layer = kwargs or {}, len(self._whole)
+        if func in _SIGMOID and self._left.get(layer, args) is None:
+            self._left[layer] = func(*args, **kwargs)
+            return self._left[layer]
+        if func not in (*_SOFTMAX, *_LOG_SUM_EXP) or not self._attends(args[0]):
             return func(*args, **kwargs)
-        scores, layer = args[0], len(self._whole)
-        heads, sinks = scores.shape[1], scores.shape[3] - self._tokens
-        if self._hidden is not None:
-            hidden = self._hidden(layer, heads).expand(heads, self._tokens, self._tokens)
-            scores = scores.masked_fill(nn.functional.pad(hidden, (0, sinks)), -torch.inf)
+        scores = self._without_hidden(args[0], layer)
+        if func in _LOG_SUM_EXP:
+            self._left[layer] = None
+            return func(scores, *args[1:], **kwargs)
         weights = func(scores, *args[1:], **kwargs)
         if weights.requires_grad:
             weights.retain_grad()
         self._whole.append(weights)
         if self._factors is None:
             return weights
+        heads, sinks = self._heads_and_sinks(weights)
         factors = self._factors(layer, heads).expand(heads, self._tokens, self._tokens)
         return weights * nn.functional.pad(factors, (0, sinks), value=1.0)
 
+    def _without_hidden(self, scores: Tensor, layer: int) -> Tensor:
+        if self._hidden is None:
+            return scores
+        heads, sinks = self._heads_and_sinks(scores)
+        hidden = self._hidden(layer, heads).expand(heads, self._tokens, self._tokens)
+        return scores.masked_fill(nn.functional.pad(hidden, (0, sinks)), -torch.inf)
+
     def _attends(self, scores: Tensor) -> bool:
-        """Whether these are scores of all tokens for all tokens, perhaps with a sink."""
-        return (
-            scores.dim() == 4
-            and scores.shape[2] == self._tokens
-            and scores.shape[3] in (self._tokens, self._tokens + 1)
-        )
+        """Whether these are scores of all tokens for all tokens, [1, H, T, K] or [H, T, K]."""
+        if scores.dim() not in (3, 4):
+            return False
+        keys = scores.shape[-1]
+        return scores.shape[-2] == self._tokens and keys in (self._tokens, self._tokens + 1)
+
+    def _heads_and_sinks(self, scores: Tensor) -> tuple[int, int]:
+        return scores.shape[-3], scores.shape[-1] - self._tokens
+
+    def _of_keys(self, whole: Tensor) -> Tensor:
+        return whole.reshape(whole.shape[-3:])[:, :, : self._tokens]
 
 
 def plain_logits(

@@ -53,6 +53,9 @@ _SIZES: Mapping[str, int] = {
 _DERIVED = ("intermediate_size", "n_inner", "head_dim", "num_key_value_heads", "q_lora_rank")
 _ALTERNATING = {"layer_types": ["linear_attention", "full_attention"] * (LAYERS // 2)}
 _WINDOWED = {"use_sliding_window": True, "max_window_layers": LAYERS // 2}
+_ASSISTING = {
+    "text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}
+}  # without which it has no default
 
 # What the names of a family's sizes don't tell.
 _OWN: Mapping[str, Mapping[str, Any]] = {
@@ -65,7 +68,11 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
             "full_attention": None,
         },
     },
-    "dots3_note_vision_encoder": {"mlp_layer_types": ["dense"] * LAYERS},
+    "dots3_note_audio_encoder": {"adapter_input_size": 32, "adapter_out_dim": 32},
+    "dots3_note_vision_encoder": {
+        "mlp_layer_types": ["dense"] * LAYERS,
+        **{f"adapter_{way}_dim": 32 for way in ("in", "out")},
+    },
     "dots3_note_text": {
         **{"head_dim": 16, "shared_experts_intermediate_size": 16},
         "layer_types": ["indexed_attention", "sliding_attention"] * (LAYERS // 2),
@@ -77,6 +84,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "gemma3n_text": {"num_kv_shared_layers": 2},
     "gemma4_text": {"num_kv_shared_layers": 2},
     "gemma4_unified_text": {"num_kv_shared_layers": 2},
+    "gemma4_assistant": _ASSISTING,
     "gpt_neo": {"attention_types": [[["global", "local"], LAYERS // 2]], "window_size": WINDOW},
     "granitemoehybrid": _ALTERNATING,
     "hunyuan_v1_dense": {"head_dim": 8},
@@ -107,7 +115,8 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
 
 def tiny_config(kind: str, **changes: Any) -> PretrainedConfig:
     """The family's default configuration with tiny sizes, and with these changes."""
-    settings = {**_tiny_sizes(AutoConfig.for_model(kind)), **changes}
+    default = AutoConfig.for_model(kind, **(_ASSISTING if kind == "gemma4_assistant" else {}))
+    settings = {**_tiny_sizes(default), **changes}
     if "layer_types" in settings:
         kinds, layers = settings["layer_types"], settings["num_hidden_layers"]
         settings["layer_types"] = [kinds[layer % len(kinds)] for layer in range(layers)]

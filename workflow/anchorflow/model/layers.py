@@ -113,11 +113,23 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
 
 @contextlib.contextmanager
 def resume(model: PreTrainedModel, resumed: Resumed) -> Iterator[None]:
-    """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens."""
+    """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens.
+
+    Where later layers attend to keys of earlier ones, the earlier layers run again for their keys.
+    """
     below = decoder_layers(model)[: resumed.layer + 1]
     forwards = [layer.forward for layer in below]
-    for layer in below:
-        layer.forward = lambda *_, **__: resumed.output
+    sharing = getattr(model.config.get_text_config(), "num_kv_shared_layers", 0)
+
+    def last(*inputs: Any, **given: Any) -> Any:
+        forwards[-1](*inputs, **given)
+        return resumed.output
+
+    if sharing:
+        below[-1].forward = last
+    else:
+        for layer in below:
+            layer.forward = lambda *_, **__: resumed.output
     try:
         yield
     finally:

@@ -93,10 +93,10 @@ def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
     positions = positions.to(layer.key.device)
     at = positions.expand(layer.key.shape[1], -1)[None, :, :, None]
 
-    def of(kept: Tensor) -> Tensor:
-        return kept.gather(2, at.expand(-1, -1, -1, kept.shape[3]))  # keys may be wider than values
+    def some(kept: Tensor) -> Tensor:  # values may have other dimensions than keys
+        return kept.gather(2, at.expand(-1, -1, -1, kept.shape[3]))
 
-    return replace(layer.map(of), positions=positions)
+    return replace(layer.map(some), positions=positions)
 
 
 class KeepKeys:
