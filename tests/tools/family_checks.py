@@ -49,6 +49,7 @@ EXACT = 1e-4  # allowed difference, relative to the largest entry
 _QUERIES = [5, 17]  # tokens; both prompts exceed every window of the tiny models
 _BATCH = 100  # tokens
 _FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0}
+_ANCHORS = [0, 8, 9, 10, 18, 19, 20, 28, 29]  # label words, and formatting of the same prompts
 _COMPRESSION = {"methods": ["hidden_anchor", "snapkv"], "shares": [], "draws": 1}
 
 
@@ -137,11 +138,14 @@ def compare_compression(pair: Pair) -> float:
     if found.is_empty():
         raise InputError("layers carry a state, which cannot be compressed")
     shown = observe(pair.ours, shared_token_ids(pair.prompts), pair.rows[0])
-    plain = {FULL: pair.answers()}
-    for setting in (FIRST_ONLY, *map(Setting, _COMPRESSION["methods"])):
-        layers = compress(pair.ours, shown, setting).prefix.layers
-        kept = [layers[number].positions for number in sorted(layers)]
-        plain[setting] = pair.answers(partial(_kept, kept))
+    of_heads = compress(pair.ours, shown, Setting("snapkv")).prefix.layers
+    kept = {
+        FIRST_ONLY: [torch.tensor([[0]])] * pair.attending,
+        Setting("hidden_anchor"): [torch.tensor([_ANCHORS])] * pair.attending,
+        Setting("snapkv"): [of_heads[number].positions for number in sorted(of_heads)],
+    }
+    plain = {setting: pair.answers(partial(_kept, layers)) for setting, layers in kept.items()}
+    plain[FULL] = pair.answers()
     return _largest(found, plain)
 
 

@@ -81,7 +81,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         **{f"swa_{name}": 8 for name in ("qk_nope_head_dim", "v_head_dim")},
     },
     "falcon_h1": {"mamba_d_ssm": 64},
-    "gemma3n_text": {"num_kv_shared_layers": 2},
+    "gemma3n_text": {"num_kv_shared_layers": 2, "intermediate_size": 48, "laurel_rank": 4},
     "gemma4_text": {"num_kv_shared_layers": 2},
     "gemma4_unified_text": {"num_kv_shared_layers": 2},
     "gemma4_assistant": _ASSISTING,
@@ -94,6 +94,10 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "lfm2_moe": {"layer_types": ["conv", "full_attention"] * (LAYERS // 2)},
     "longcat_flash": {"head_dim": 8},
     "mamba2": {"num_heads": 8, "head_dim": 8},
+    "minimax_m3_vl_text": {
+        "layer_types": ["full_attention", *["minimax_m3_sparse"] * (LAYERS - 1)],
+        **{"index_block_size": 4, "index_topk_blocks": 4, "index_local_blocks": 1},
+    },
     "ministral": {"head_dim": 8},
     "nemotron": {"num_key_value_heads": 2},
     "nemotron_h": {
@@ -126,7 +130,7 @@ def tiny_config(kind: str, **changes: Any) -> PretrainedConfig:
 def tiny_family(kind: str, **changes: Any) -> PreTrainedModel:
     """A random float32 model of the family with eager attention; the same in every call.
 
-    Weights are far larger than initial ones, so that attention is uneven.
+    Weights are far larger than initial ones, so that attention is uneven, and sinks take much.
     """
     config = tiny_config(kind, **changes)
     with torch.device("meta"):
@@ -136,9 +140,11 @@ def tiny_family(kind: str, **changes: Any) -> PreTrainedModel:
         raise ValueError(f"{kind} has {size} parameters; name the size that is left in _OWN.")
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    for parameter in model.parameters():
+    for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             parameter.data.normal_(0, 0.25)
+        elif name.endswith(("sinks", "sink_bias")):
+            parameter.data.normal_(3, 1)
     model.requires_grad_(False)
     return model.eval()
 
