@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import transformers
 from torch import nn
-from transformers import CONFIG_MAPPING, PreTrainedModel
+from transformers import CONFIG_MAPPING
 
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
@@ -78,7 +78,7 @@ def outcome_of(kind: str) -> dict[str, Any]:
     return {
         "family": kind,
         "model": member_of(kind),
-        "attention": kinds_of_attention(pair.eager, pair.attending),
+        "attention": kinds_of_attention(pair),
         "limits": limits,
         "difference": next(bound for bound in _BOUNDS if max(differences) <= bound),
     }
@@ -101,8 +101,9 @@ def member_of(kind: str) -> str:
     return _MEMBERS.get(kind) or (found[1] if found else "")
 
 
-def kinds_of_attention(model: PreTrainedModel, attending: int) -> list[str]:
+def kinds_of_attention(pair: Pair) -> list[str]:
     """Words for what distinguishes the attention of a tiny model, from its modules and settings."""
+    model = pair.eager
     config: Any = model.config.get_text_config()
     layer_types = " ".join(getattr(config, "layer_types", None) or ())
     modules = " ".join({type(module).__name__ for module in model.modules()})
@@ -122,7 +123,8 @@ def kinds_of_attention(model: PreTrainedModel, attending: int) -> list[str]:
         "ALiBi": alibi,
         "rotary positions": rotary and not alibi,
         "learned positions": bool(tables),
-        "sinusoidal positions": "Sinusoidal" in modules,
+        "sinusoidal positions": "Sinusoidal" in modules
+        or hasattr(model.base_model, "pos_encoding"),
         "windows": windows,
         "chunks": "chunked" in layer_types,
         "sinks": "sink" in parameters,
@@ -130,7 +132,7 @@ def kinds_of_attention(model: PreTrainedModel, attending: int) -> list[str]:
         "keys shared by layers": bool(getattr(config, "num_kv_shared_layers", None)),
         "latent keys": bool(getattr(config, "kv_lora_rank", None)),
         "an indexer": "indexer" in parameters.lower(),
-        "layers without attention": attending < config.num_hidden_layers or "Mamba" in modules,
+        "a state": pair.carries_state,
         "experts": "experts." in parameters,
     }
     return [name for name, has in kinds.items() if has]

@@ -110,7 +110,7 @@ def plain_logits(
     """
 
     def begin(_: nn.Module, __: Any, output: Tensor) -> Tensor:
-        return output.detach().requires_grad_(torch.is_grad_enabled())
+        return output.detach().requires_grad_(torch.is_grad_enabled()).clone()
 
     softmax = PlainSoftmax(len(token_ids), hidden, factors)
     with model.get_input_embeddings().register_forward_hook(begin), softmax:

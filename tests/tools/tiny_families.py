@@ -42,12 +42,14 @@ _SIZES: Mapping[str, int] = {
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank", "index_topk", "mamba_d_head"), 16),
     **dict.fromkeys(("mamba_head_dim",), 16),
     **dict.fromkeys(("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"), 8),
-    **dict.fromkeys(("hidden_size_per_layer_input", "index_head_dim", "chunk_size"), 8),
+    **dict.fromkeys(("hidden_size_per_layer_input", "chunk_size"), 8),
     **dict.fromkeys(("mamba_d_state", "ssm_state_size", "mamba_chunk_size"), 8),
     **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim"), 8),
     **dict.fromkeys(("rotary_dim", "linear_num_value_heads", "mamba_n_heads"), 4),
     **dict.fromkeys(("mamba_num_heads",), 4),
-    **dict.fromkeys(("index_n_heads", "linear_num_key_heads", "zero_expert_num"), 2),
+    **dict.fromkeys(("linear_num_key_heads", "zero_expert_num"), 2),
+    # With few heads, many scores would be 0, and the choice among their keys arbitrary.
+    **dict.fromkeys(("index_n_heads", "index_head_dim"), 16),
 }
 # Sizes that a family derives from others unless they are given.
 _DERIVED = ("intermediate_size", "n_inner", "head_dim", "num_key_value_heads", "q_lora_rank")
@@ -97,11 +99,12 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "minimax_m3_vl_text": {
         "layer_types": ["full_attention", *["minimax_m3_sparse"] * (LAYERS - 1)],
         **{"index_block_size": 4, "index_topk_blocks": 4, "index_local_blocks": 1},
+        **{"index_n_heads": 2, "index_head_dim": 8},
     },
     "ministral": {"head_dim": 8},
     "nemotron": {"num_key_value_heads": 2},
     "nemotron_h": {
-        "layers_block_type": ["linear_attention", "full_attention", "moe", "mlp"],
+        "layers_block_type": ["linear_attention", "full_attention", "moe", "full_attention"],
         "n_groups": 2,
     },
     "qwen2": _WINDOWED,
@@ -111,6 +114,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         **{"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8},
         **{"indexer_budget": 16, "indexer_compress_ratio": 2},
     },
+    "recurrent_gemma": {"block_types": ["recurrent", "attention"]},
     "zamba": {"layers_block_type": ["linear_attention", "hybrid"] * (LAYERS // 2)},
     "zamba2": {"layers_block_type": ["linear_attention", "hybrid"] * (LAYERS // 2)},
     "zaya": {"num_experts_per_tok": 1},

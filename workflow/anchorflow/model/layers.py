@@ -67,7 +67,7 @@ def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
     """Make the token embeddings the leaves of the autograd graph; all parameters are frozen."""
 
     def leaf(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
-        return output.detach().requires_grad_()
+        return output.detach().requires_grad_().clone()  # which a model may scale in place
 
     with model.get_input_embeddings().register_forward_hook(leaf):
         yield
