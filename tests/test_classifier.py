@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from anchorflow.analyses.compression.measure import observe
 from anchorflow.classifier import InContextClassifier, Names
@@ -20,6 +20,7 @@ from anchorflow.model.attention_function import AttentionCall, intervene, plain_
 from anchorflow.model.eager_comparison import check_against_eager
 from documentation import python_examples, run_examples
 from out_of_memory import limit
+from tiny_families import tiny_family
 from tiny_models import FAMILIES, PlainCompression, tiny_model
 
 TEMPLATE = "Review: {text}\nSentiment:{label}"
@@ -84,9 +85,6 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
 
     monkeypatch.setattr("anchorflow.classifier.check_against_eager", compare)
     _, tokenizer = loaded(tiny_model_directory)
-    granite = AutoConfig.for_model(
-        "granite", **{**FAMILIES["llama"][1], "vocab_size": 1200, "attention_multiplier": 0.3}
-    )
 
     def given(model: Any, name: str) -> None:
         InContextClassifier(
@@ -96,7 +94,7 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
     for family in FAMILIES:
         given(tiny_model(family, vocabulary=1200), family)
     assert not compared
-    given(AutoModelForCausalLM.from_config(granite), "other")
+    given(tiny_family("granite", vocab_size=1200), "other")
     assert compared == ["other"]
 
     def wrong(call: AttentionCall) -> torch.Tensor:
@@ -106,7 +104,7 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
     with pytest.raises(
         InputError, match=r"models\.other: the attention of granite is not reproduc"
     ):
-        given(AutoModelForCausalLM.from_config(granite), "other")
+        given(tiny_family("granite", vocab_size=1200), "other")
 
 
 def test_python_needs_no_module_of_windows_or_the_workflow() -> None:

@@ -7,13 +7,14 @@ from transformers import AutoConfig
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.architectures import check_architecture
+from tiny_families import tiny_config
 from tiny_models import FAMILIES, HYBRIDS, KINDS
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *KINDS, *HYBRIDS])
 def test_supported_families_are_accepted(family: str) -> None:
     kind, settings = {**FAMILIES, **KINDS, **HYBRIDS}[family]
-    check_architecture("mine", AutoConfig.for_model(kind, **settings))
+    check_architecture("mine", tiny_config(kind, **settings))
 
 
 NO_INTERFACE = "does not run through transformers' attention interface"

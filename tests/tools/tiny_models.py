@@ -7,98 +7,74 @@ import polars as pl
 import pytest
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from anchorflow.model.attention_function import Attention, AttentionCall, adopt
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.layer_kinds import attention_layers
+from tiny_families import VOCABULARY, tiny_family
 
-VOCABULARY = 97
 PREFIX = 30  # tokens that the prompts of shared_prompts have in common
 # Sizes of a model that takes terabytes, whatever the machine.
 GIANT = {"hidden_size": 2**17, "intermediate_size": 2**19, "num_hidden_layers": 4}
 
-_LLAMA: dict[str, Any] = {
-    **{"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256},
-}
-_GPT2: dict[str, Any] = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256}
 # What a batch has of each of its examples, besides their tokens.
 OF_EXAMPLES = (
     *("examples", "lengths", "labels", "target_positions", "label_positions", "label_ends"),
     *("demonstration_starts", "demonstration_ends", "demonstration_labels"),
 )
-_SLIDING = {"head_dim": 8, "sliding_window": 12, "attn_implementation": "eager"}
 
+_THREE = {"num_hidden_layers": 3}
+# Settings in which a family's tiny model differs from that of ``tiny_families.py``.
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
-    "gpt2": ("gpt2", _GPT2),
-    "gpt2-inverse-scaled": ("gpt2", {**_GPT2, "scale_attn_by_inverse_layer_idx": True}),
-    "gptj": ("gptj", {**_GPT2, "rotary_dim": 4}),
-    "gpt-neo": (
-        "gpt_neo",
-        {
-            **{"hidden_size": 32, "num_layers": 4, "num_heads": 4, "max_position_embeddings": 256},
-            **{"attention_types": [[["global", "local"], 2]], "window_size": 12},
-        },
-    ),
-    "gpt-neox": ("gpt_neox", {**_LLAMA, "rotary_pct": 0.25}),
-    "opt": (
-        "opt",
-        {
-            **{"hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 3, "num_attention_heads": 4},
-            **{"max_position_embeddings": 256, "word_embed_proj_dim": 32},
-        },
-    ),
-    "llama": ("llama", _LLAMA),
-    "mistral": ("mistral", {**_LLAMA, **_SLIDING}),
-    "qwen2": ("qwen2", _LLAMA),
-    "qwen3": ("qwen3", {**_LLAMA, "head_dim": 16}),
-    "gemma2": (
-        "gemma2",
-        {**_LLAMA, **_SLIDING, "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 8},
-    ),
-    "gemma3": (
-        "gemma3_text",
-        {**_LLAMA, **_SLIDING, "query_pre_attn_scalar": 8, "sliding_window_pattern": 2},
-    ),
-    "phi3": ("phi3", {**_LLAMA, "pad_token_id": 0}),
-    "olmo2": ("olmo2", _LLAMA),
+    "gpt2": ("gpt2", _THREE),
+    "gpt2-inverse-scaled": ("gpt2", {**_THREE, "scale_attn_by_inverse_layer_idx": True}),
+    "gptj": ("gptj", _THREE),
+    "gpt-neo": ("gpt_neo", {}),
+    "gpt-neox": ("gpt_neox", {**_THREE, "rotary_pct": 0.25}),
+    "opt": ("opt", _THREE),
+    "llama": ("llama", _THREE),
+    "mistral": ("mistral", _THREE),
+    "qwen2": ("qwen2", {**_THREE, "use_sliding_window": False}),
+    "qwen3": ("qwen3", {**_THREE, "use_sliding_window": False, "head_dim": 16}),
+    "gemma2": ("gemma2", {**_THREE, "attn_logit_softcapping": 2.0, "query_pre_attn_scalar": 8}),
+    "gemma3": ("gemma3_text", {**_THREE, "query_pre_attn_scalar": 8}),
+    "phi3": ("phi3", {**_THREE, "sliding_window": None}),
+    "olmo2": ("olmo2", _THREE),
 }
+
+_FALCON = {**_THREE, "alibi": False}
+# One model of each further kind of attention.
+KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "sinks": ("gpt_oss", _THREE),
+    "sinks in some layers": ("mimo_v2_flash", {**_THREE, "swa_num_key_value_heads": 2}),
+    "alibi": ("bloom", _THREE),
+    "alibi, 6 heads": ("mpt", {**_THREE, "d_model": 48, "n_heads": 6}),
+    "rotary in line": ("falcon", {**_FALCON, "multi_query": True}),
+    "groups in line": ("falcon", {**_FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "in line": ("xglm", _THREE),
+    "by a method": ("codegen", _THREE),
+    "without a flag": ("stablelm", _THREE),
+    "layers that are no checkpoints": ("gpt_neox_japanese", {**_THREE, "rotary_pct": 0.25}),
+    "chunks": ("llama4_text", {}),
+    "latent": ("deepseek_v3", _THREE),
+    "keys shared by layers": ("gemma3n_text", {}),
+    # With few heads, scores would often be equal (0), and the choice arbitrary.
+    "selected tokens": (
+        "deepseek_v32",
+        {**_THREE, "index_topk": 12, "index_n_heads": 16, "index_head_dim": 16},
+    ),
+    "selected blocks": ("minimax_m3_vl_text", {}),
+}
+
 # Layers 1 and 3 attend; the others carry a state, each family by another mixer.
-_HYBRID = {**_LLAMA, "num_hidden_layers": 4}
-_ALTERNATING = {"layer_types": ["linear_attention", "full_attention"] * 2}
-_MAMBA = {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8}
 HYBRIDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "qwen3-next": (
-        "qwen3_next",
-        {
-            **{**_HYBRID, **_ALTERNATING, "head_dim": 8, "linear_num_key_heads": 2},
-            **{"linear_num_value_heads": 4, "linear_key_head_dim": 8, "linear_value_head_dim": 8},
-            **{"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16},
-            "shared_expert_intermediate_size": 16,
-        },
-    ),
-    "granite-hybrid": (
-        "granitemoehybrid",
-        {**_HYBRID, **_ALTERNATING, **_MAMBA, "num_local_experts": 0, "pad_token_id": 0},
-    ),
-    "lfm2": ("lfm2", {**_HYBRID, "layer_types": ["conv", "full_attention"] * 2}),
-    "jamba": (
-        "jamba",
-        {**_HYBRID, "attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2},
-    ),
-    "recurrent-gemma": (
-        "recurrent_gemma",
-        {
-            **{**_HYBRID, "block_types": ["recurrent", "attention"], "lru_width": 32},
-            **{"attention_window_size": 64, "head_dim": 8},
-        },
-    ),
-    # Each layer attends beside a mixer.
-    "falcon-h1": (
-        "falcon_h1",
-        {**_HYBRID, **_MAMBA, "num_hidden_layers": 2, "mamba_d_ssm": 64, "pad_token_id": 0},
-    ),
+    "qwen3-next": ("qwen3_next", {"layer_types": ["linear_attention", "full_attention"]}),
+    "granite-hybrid": ("granitemoehybrid", {"num_local_experts": 0}),
+    "lfm2": ("lfm2", {}),
+    "jamba": ("jamba", {"num_experts": 2}),
+    "recurrent-gemma": ("recurrent_gemma", {"lru_width": 32, "attention_window_size": 64}),
+    "falcon-h1": ("falcon_h1", {"num_hidden_layers": 2}),  # each layer attends beside a mixer
 }
 
 # What a single head writes is not known in them: outputs are gated, or scaled.
@@ -119,77 +95,13 @@ def depth_of(model: PreTrainedModel) -> int:
     return len(attention_layers(model.config))
 
 
-_LATENT: dict[str, Any] = {
-    **{"q_lora_rank": 16, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8},
-    **{"v_head_dim": 8, "num_key_value_heads": 4, "first_k_dense_replace": 1, "n_group": 1},
-    **{"topk_group": 1, "n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1},
-    **{"moe_intermediate_size": 16, "num_local_experts": 4},
-}
-# With few heads, scores would often be equal (0), and the choice arbitrary.
-_INDEXER = {"index_topk": 12, "index_n_heads": 16, "index_head_dim": 16}
-_BLOCKS: dict[str, Any] = {
-    **{"index_block_size": 4, "index_topk_blocks": 4, "index_local_blocks": 1, "index_n_heads": 2},
-    **{"index_head_dim": 8, "head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2},
-    **{"dense_intermediate_size": 48, "shared_intermediate_size": 16, "rotary_dim": 4},
-    **{"layer_types": [*3 * ["minimax_m3_sparse"], "full_attention"], "num_hidden_layers": 4},
-}
-
-# One model of each further kind of attention.
-KINDS: dict[str, tuple[str, dict[str, Any]]] = {
-    "sinks": ("gpt_oss", {**_LLAMA, **_SLIDING, "num_local_experts": 4, "num_experts_per_tok": 2}),
-    "sinks in some layers": (
-        "mimo_v2_flash",
-        {
-            **{**_LLAMA, **_SLIDING, "v_head_dim": 8, "swa_num_key_value_heads": 2},
-            **{"n_routed_experts": 4, "moe_intermediate_size": 16, "num_experts_per_tok": 2},
-        },
-    ),
-    "alibi": ("bloom", {"hidden_size": 32, "n_layer": 3, "n_head": 4}),
-    "alibi, 6 heads": ("mpt", {"d_model": 48, "n_layers": 3, "n_heads": 6, "max_seq_len": 256}),
-    "rotary in line": ("falcon", {**_LLAMA, "multi_query": True}),
-    "groups in line": ("falcon", {**_LLAMA, "new_decoder_architecture": True, "num_kv_heads": 2}),
-    "in line": ("xglm", {"d_model": 32, "num_layers": 3, "attention_heads": 4, "ffn_dim": 48}),
-    "by a method": ("codegen", {**_GPT2, "rotary_dim": 4}),
-    "without a flag": ("stablelm", _LLAMA),
-    "layers that are no checkpoints": ("gpt_neox_japanese", {**_LLAMA, "rotary_pct": 0.25}),
-    "chunks": (
-        "llama4_text",
-        {
-            **{**_LLAMA, "head_dim": 8, "attention_chunk_size": 16, "num_local_experts": 2},
-            **{"num_hidden_layers": 4, "intermediate_size_mlp": 48},
-        },
-    ),
-    "latent": ("deepseek_v3", {**_LLAMA, **_LATENT}),
-    "keys shared by layers": (
-        "gemma3n_text",
-        {
-            **{**_LLAMA, **_SLIDING, "num_hidden_layers": 4, "num_kv_shared_layers": 2},
-            **{"vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 8},
-            **{"intermediate_size": 48, "laurel_rank": 4},
-        },
-    ),
-    "selected tokens": ("deepseek_v32", {**_LLAMA, **_LATENT, **_INDEXER}),
-    "selected blocks": ("minimax_m3_vl_text", {**_LLAMA, **_BLOCKS}),
-}
-
-
 def tiny_model(family: str, eager: bool = False, vocabulary: int = VOCABULARY) -> PreTrainedModel:
     """A random float32 model of the family; the same weights with either attention."""
     kind, settings = {**FAMILIES, **KINDS, **HYBRIDS}[family]
-    settings = {k: v for k, v in settings.items() if k != "attn_implementation"}
-    config = AutoConfig.for_model(kind, vocab_size=vocabulary, **settings)
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    # Far from the tiny default, so that attention is uneven.
-    for name, parameter in model.named_parameters():
-        if parameter.dim() > 1:
-            parameter.data.normal_(0, 0.25)
-        elif name.endswith("sinks"):
-            parameter.data.normal_(3, 1)
+    model = tiny_family(kind, vocab_size=vocabulary, **settings)
     if not eager:
         adopt(model)
-    model.requires_grad_(False)
-    return model.eval()
+    return model
 
 
 def random_beta(model: PreTrainedModel) -> Tensor:

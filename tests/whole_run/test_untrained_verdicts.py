@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.analyses.compression.measure import measure_compression
@@ -29,6 +29,7 @@ from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.checksums import fingerprints, write_json
 from stub_tokenizers import Decoder
+from tiny_families import tiny_family
 from tiny_models import FAMILIES, PREFIX, VOCABULARY, shared_prompts
 
 SEEDS, TEXTS, DRAWS = 4, 6, 4
@@ -187,15 +188,7 @@ def test_a_network_without_training_earns_no_verdict_against_another_one(tmp_pat
 def deep_model(folder: Path, family: str) -> Path:
     """A model of ten layers with random weights, in place of trained ones."""
     kind, settings = FAMILIES[family]
-    depth = {"gpt2": {"n_layer": 10}}.get(family, {"num_hidden_layers": 10})
-    given = {k: v for k, v in settings.items() if k != "attn_implementation"} | depth
-    torch.manual_seed(0)
-    config = AutoConfig.for_model(kind, vocab_size=VOCABULARY, **given)
-    model = AutoModelForCausalLM.from_config(config)
-    for parameter in model.parameters():
-        if parameter.dim() > 1:
-            parameter.data.normal_(0, 0.25)
-    return saved(model, folder)
+    return saved(tiny_family(kind, **{**settings, "num_hidden_layers": 10}), folder)
 
 
 def saved(model: Any, folder: Path) -> Path:

@@ -10,6 +10,7 @@ from tools.document import DOCS
 from tools.document.bibliography import bibliography
 from tools.document.configuration import configuration_page
 from tools.document.data_dictionary import data_dictionary
+from tools.document.models import models_page
 from tools.document.results import write_results
 
 # Pages that the code yields alone, by their place in the documentation.
@@ -17,6 +18,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/bibliography.md": bibliography,
     "reference/configuration.md": configuration_page,
     "reference/data_dictionary.md": data_dictionary,
+    "reference/models.md": models_page,
 }
 
 

@@ -73,7 +73,7 @@ def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
     """Make the token embeddings the leaves of the autograd graph; all parameters are frozen."""
 
     def leaf(_: nn.Module, __: tuple[Tensor], output: Tensor) -> Tensor:
-        return output.detach().requires_grad_()
+        return output.detach().requires_grad_().clone()  # which a model may scale in place
 
     with model.get_input_embeddings().register_forward_hook(leaf):
         yield
@@ -122,11 +122,23 @@ def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[di
 
 @contextlib.contextmanager
 def resume(model: PreTrainedModel, resumed: Resumed) -> Iterator[None]:
-    """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens."""
+    """Skip the layers up to ``resumed.layer`` and return its output, on the same input tokens.
+
+    Where later layers attend to keys of earlier ones, the earlier layers run again for their keys.
+    """
     below = decoder_layers(model)[: attention_layers(model.config)[resumed.layer] + 1]
     forwards = [layer.forward for layer in below]
-    for layer in below:
-        layer.forward = lambda *_, **__: resumed.output
+    sharing = getattr(model.config.get_text_config(), "num_kv_shared_layers", 0)
+
+    def last(*inputs: Any, **given: Any) -> Any:
+        forwards[-1](*inputs, **given)
+        return resumed.output
+
+    if sharing:
+        below[-1].forward = last
+    else:
+        for layer in below:
+            layer.forward = lambda *_, **__: resumed.output
     try:
         yield
     finally:
