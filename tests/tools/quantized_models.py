@@ -223,6 +223,35 @@ def compressed(form: str, **weights: Any) -> Parts:
     return Parts(said, stored)
 
 
+def packed_floats(form: str, strategy: str) -> Parts:
+    """NVFP4 with scales in FP8 that are divided by one, or MXFP4 with powers of 2."""
+    sizes = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
+
+    def stored(weight: Tensor) -> tuple[Tensors, Tensor]:
+        rows, columns = weight.shape
+        codes = torch.randint(0, 16, (rows, columns))
+        parts = {"weight_packed": (codes[:, ::2] + 16 * codes[:, 1::2]).to(torch.uint8)}
+        shape = (rows, columns // GROUP)
+        if strategy == "tensor_group":
+            short = (torch.rand(shape) * 400).to(torch.float8_e4m3fn)
+            parts |= {"weight_scale": short, "weight_global_scale": torch.tensor([9000.0])}
+            parts["input_global_scale"] = torch.ones(1)
+            scale = short.float() / 9000.0
+        else:
+            parts["weight_scale"] = torch.randint(115, 125, shape).to(torch.uint8)
+            scale = 2.0 ** (parts["weight_scale"].float() - 127)
+        whole = torch.empty(rows, columns)
+        for column in range(columns):
+            found = [sizes[code % 8] * (1 - code // 8 * 2) for code in codes[:, column].tolist()]
+            whole[:, column] = torch.tensor(found) * scale[:, column // GROUP]
+        return parts, whole.bfloat16().float()
+
+    kind = {"num_bits": 4, "type": "float", "strategy": strategy, "group_size": GROUP}
+    groups = {"0": {"targets": ["Linear"], "weights": kind}}
+    said = {"quant_method": "compressed-tensors", "format": form, "config_groups": groups}
+    return Parts(said, stored)
+
+
 WITH_PARTS = {
     "gptq": gptq(4, "gptq"),
     "gptq-8-bits": gptq(8, "gptq_v2"),
@@ -231,6 +260,8 @@ WITH_PARTS = {
     "bitsandbytes-4": bitsandbytes_4(nested=False),
     "bitsandbytes-4-nested": bitsandbytes_4(nested=True),
     "packed": compressed("pack-quantized", num_bits=4, type="int", strategy="group"),
+    "nvfp4": packed_floats("nvfp4-pack-quantized", "tensor_group"),
+    "mxfp4": packed_floats("mxfp4-pack-quantized", "group"),
     "integers": compressed("int-quantized", num_bits=8, type="int", strategy="channel"),
     "floats": compressed("float-quantized", num_bits=8, type="float", strategy="tensor"),
 }

@@ -374,6 +374,8 @@ _SPARSE = "sparsity_config"
 def _of_compressed(parts: Parts, told: Told) -> Tensor:
     scale = parts["weight_scale"]
     (weights,) = _weights_args(told)
+    if weights["type"] == "float" and "weight_packed" in parts:
+        return _of_packed_floats(parts, weights["group_size"])
     zeros = parts.get("weight_zero_point")
     if "weight_packed" in parts:
         if "weight_shape" not in parts:
@@ -403,6 +405,19 @@ def _of_compressed(parts: Parts, told: Told) -> Tensor:
     return whole
 
 
+def _of_packed_floats(parts: Parts, size: int) -> Tensor:
+    """NVFP4, with short floats for a group and a float to divide them all by, or MXFP4."""
+    scale, entries = parts["weight_scale"], _fp4(parts["weight_packed"])
+    if "weight_global_scale" in parts:
+        _check_kinds((scale, *_FP8))
+        scale = scale.float() / parts["weight_global_scale"]
+    else:
+        _check_kinds((scale, torch.uint8))
+        scale = torch.ldexp(torch.tensor(1.0), scale.int() - 127)
+    whole = entries * _expanded(scale, entries.shape, (1, size))
+    return whole.bfloat16()  # as the library does
+
+
 def _weights_args(told: Told) -> list[dict[str, Any]]:
     """How weights are quantized: one entry, if all groups of layers say the same."""
     found: list[dict[str, Any]] = []
@@ -423,9 +438,10 @@ def _compressed_refused(told: Told) -> str | None:
         return f"{len(args)} kinds of weights"
     if "pack-quantized" in formats and args[0]["num_bits"] not in (2, 4, 8):
         return f"num_bits {args[0]['num_bits']}"
-    if args[0]["strategy"] not in ("tensor", "channel", "group", "block"):
+    if args[0]["strategy"] not in ("tensor", "channel", "group", "block", "tensor_group"):
         return f"strategy {args[0]['strategy']}"
-    needed = {"group": "group_size", "block": "block_structure"}.get(args[0]["strategy"])
+    keys = {"group": "group_size", "tensor_group": "group_size", "block": "block_structure"}
+    needed = keys.get(args[0]["strategy"])
     if needed and not args[0][needed]:
         return f"{needed} {args[0][needed]}"
     sparse = told.get(_SPARSE) or {}
@@ -434,20 +450,29 @@ def _compressed_refused(told: Told) -> str | None:
     return "transform_config" if told.get("transform_config") else None
 
 
-_COMPRESSED = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
+_COMPRESSED = (
+    *("pack-quantized", "int-quantized", "float-quantized", "naive-quantized"),
+    *("nvfp4-pack-quantized", "mxfp4-pack-quantized"),
+)
 
 # MXFP4 (arXiv:2310.10537), as gpt-oss has it: floats of 4 bits, two in a byte, and a power
 # of 2 per block of 32. Experts are transposed.
 _FP4 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
 
 
+def _fp4(pairs: Tensor) -> Tensor:
+    """What bytes with two floats of 4 bits along the last axis hold, the lower one first."""
+    _check_kinds((pairs, torch.uint8))
+    table = torch.tensor([*_FP4, *(-value for value in _FP4)])
+    return table[torch.stack((pairs & 15, pairs >> 4), -1).flatten(-2).long()]
+
+
 def _of_mxfp4(parts: Parts, told: Told) -> Tensor:
     blocks, scales = parts["_blocks"], parts["_scales"]
-    if blocks.shape[:-1] != scales.shape or blocks.dtype != torch.uint8:
+    _check_kinds((scales, torch.uint8))
+    if blocks.shape[:-1] != scales.shape:
         raise ValueError("there are not as many scales as blocks")
-    table = torch.tensor([*_FP4, *(-value for value in _FP4)])
-    entries = table[torch.stack((blocks & 15, blocks >> 4), -1).flatten(-2).long()]
-    return torch.ldexp(entries, scales[..., None].int() - 127).flatten(-2).transpose(-1, -2)
+    return torch.ldexp(_fp4(blocks), scales[..., None].int() - 127).flatten(-2).transpose(-1, -2)
 
 
 def _nothing_refused(_: Told) -> None:
@@ -474,7 +499,8 @@ FORMATS = {
     ),
     "compressed-tensors": Format(
         *(("weight_packed", "weight"), "weight", ("weight_scale",)),
-        *(("weight_shape", "weight_zero_point"), _of_compressed, _compressed_refused),
-        ("input_scale", "input_zero_point"),
+        ("weight_shape", "weight_zero_point", "weight_global_scale"),
+        *(_of_compressed, _compressed_refused),
+        ("input_scale", "input_zero_point", "input_global_scale"),
     ),
 }
