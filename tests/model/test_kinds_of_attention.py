@@ -14,7 +14,6 @@ from torch import Tensor
 from anchorflow.analyses.flow.measure import SharedSaliency, batch_saliency
 from anchorflow.analyses.isolation.measure import Isolate
 from anchorflow.analyses.knockout.measure import Cut
-from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
     Attention,
     AttentionCall,
@@ -29,11 +28,11 @@ from anchorflow.model.attention_function import (
     intervene,
     plain_attention,
     row_chunks,
-    selects_keys,
 )
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.beta_fit import Reweight
 from anchorflow.model.eager_comparison import check_against_eager
+from anchorflow.model.layer_kinds import selects_keys
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.target_attention import RecordRows
@@ -171,12 +170,14 @@ def test_kept_positions_cuts_isolation_and_weights_equal_those_in_whole_matrices
 
 
 @pytest.mark.parametrize("kind", SELECTING)
-def test_layers_that_select_keys_refuse_kept_ones(kind: str) -> None:
+def test_layers_that_select_keys_do_so_among_what_precedes(kind: str) -> None:
     table, model = shared_prompts([11]), tiny_model(kind)
     prefix = compute_prefix(model, shared_token_ids(table))
     (batch,) = batches_of(table, 1000, torch.device("cpu"), PREFIX)
-    with intervene(prefix), pytest.raises(InputError, match=r"selects by itself .* compression\.$"):
-        target_logits(model, batch)
+    with intervene(prefix):
+        found = target_logits(model, batch)
+    expected = target_logits(model, whole_batch(table))
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_configurations_say_which_layers_select_keys() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import AutoConfig
 
-from anchorflow.model.layer_kinds import attention_layers, by_place, carries_state
+from anchorflow.model.layer_kinds import attention_layers, by_place, runs_again
 from anchorflow.model.layers import attending_layers, decoder_layers
 from anchorflow.model.size import Prompts, Size, cost_in, once, query_tokens
 from tiny_models import FAMILIES, HYBRIDS, shared_prompts, tiny_model
@@ -16,7 +16,7 @@ def test_layers_that_attend_are_those_of_the_configuration(family: str) -> None:
     model = tiny_model(family)
     every = family == "falcon-h1"
     assert attention_layers(model.config) == ([0, 1] if every else [1, 3])
-    assert carries_state(model.config)
+    assert runs_again(model.config)
     with_attention = [
         place
         for place, layer in enumerate(decoder_layers(model))
@@ -30,7 +30,7 @@ def test_layers_that_attend_are_those_of_the_configuration(family: str) -> None:
 def test_in_other_models_every_layer_attends_and_none_carries_a_state(family: str) -> None:
     config = tiny_model(family).config
     assert attention_layers(config) == list(range(config.num_hidden_layers))
-    assert not carries_state(config)
+    assert not runs_again(config)
 
 
 def test_layers_of_a_mixer_or_an_mlp_alone_do_not_attend() -> None:

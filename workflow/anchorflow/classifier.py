@@ -34,7 +34,7 @@ from anchorflow.model.batches import Batch, Budget, run_batches, runnable
 from anchorflow.model.beta_fit import Descent
 from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.last_tokens import keep_all_but_last, keep_together
-from anchorflow.model.layer_kinds import attention_layers, by_place, carries_state
+from anchorflow.model.layer_kinds import attention_layers, by_place, runs_again
 from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -226,7 +226,7 @@ class InContextClassifier:
         share : float, optional
             Share of tokens to keep, for methods that accept any budget.
         """
-        if carries_state(self.model.config):
+        if runs_again(self.model.config):
             raise InputError(
                 f"{self.names.model}: the demonstrations are not compressed. {OF_STATES}"
             )
@@ -344,7 +344,7 @@ class InContextClassifier:
 
     def _budget(self, prompts: pl.DataFrame, batch_tokens: int) -> Budget:
         """Of queries; where demonstrations run again with them, both together have the tokens."""
-        again = carries_state(self.model.config)
+        again = runs_again(self.model.config)
         return Budget(query_tokens(prompts, batch_tokens) if again else batch_tokens)
 
     @property

@@ -56,16 +56,26 @@ def _reason_against(config: Any) -> str | None:
         return "computes attention in its own mixed precision (reorder_and_upcast_attn)"
     if getattr(config, "alibi", False):  # Falcon; transformers' eager attention adds them twice
         return "adds ALiBi biases that transformers' two attentions don't agree on"
-    if not attention_layers(config):
-        return "has no attention layers"
-    with torch.device("meta"):  # without weights
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    if hasattr(config, "backbone_hidden_size"):
+        return "drafts for another model"
+    try:
+        if not attention_layers(config):
+            return "has no attention layers"
+        with torch.device("meta"):  # without weights
+            model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    except Exception as error:  # of any kind, since each class builds itself
+        why = str(error).strip().splitlines() or [type(error).__name__]
+        return f"can't be built from its configuration ({why[0].strip()})"
     modules = attending(model)
     if not modules:
         return "does not run through transformers' attention interface"
     if any(BIAS in arguments_of(module) for module in modules):
         return "adds a position bias inside its attention"
-    if getattr(config.get_text_config(), "cross_attention_layers", None):
+    text = config.get_text_config()
+    windowed = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
+    if windowed and not any("sliding_window" in arguments_of(module) for module in modules):
+        return "applies its sliding window in its mask alone"
+    if getattr(text, "cross_attention_layers", None):
         return "has layers that attend to images alone"
     try:
         decoder_layers(model)

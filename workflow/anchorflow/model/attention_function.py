@@ -26,7 +26,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.layer_kinds import attention_layers, carries_state
+from anchorflow.model.layer_kinds import attention_layers, runs_again, selects_keys
 
 IMPLEMENTATION = "anchorflow"
 SELECTING = "anchorflow_selecting"  # the same for layers that select keys, from a causal mask
@@ -645,14 +645,6 @@ def has_sinks(model: Any) -> bool:
     return any("s_aux" in arguments_of(module) for module in attending(model))
 
 
-def selects_keys(config: Any) -> bool:
-    """Whether layers select by themselves the tokens that they attend to, among all of a prompt.
-
-    They do so by an indexer, of which transformers' configurations give the sizes.
-    """
-    return any(name.startswith("index") for name in vars(config.get_text_config()))
-
-
 # Classes that don't use the interface, by their name, and the options of their calls. The first
 # attend in ``_attn``, a private method of transformers. Under another name, a replaced one would
 # not be called, and no intervention seen; a test asks for it by name.
@@ -819,13 +811,6 @@ def _check_call(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
         )
 
 
-def _check_whole(_: nn.Module, __: Any, given: dict[str, Any]) -> None:
-    """Reject tokens that do not begin a prompt, in a model that selects among all of a prompt."""
-    positions = given.get("position_ids")
-    if isinstance(positions, Tensor) and positions.min() > 0:
-        raise InputError(_WHOLE)
-
-
 def _number(model: nn.Module) -> None:
     """Number attention layers densely where only some layers attend."""
     config: Any = model.config
@@ -847,11 +832,8 @@ def adopt(model: nn.Module) -> None:
     if any(map(uses_interface, model.modules())):
         name = SELECTING if selecting else IMPLEMENTATION
         model.set_attn_implementation(name)  # type: ignore[operator]
-    if selecting:
-        base: Any = model.base_model
-        base.register_forward_pre_hook(_check_whole, with_kwargs=True)
     model.register_forward_pre_hook(_check_call, with_kwargs=True)
-    if carries_state(model.config):
+    if runs_again(model.config):
         from anchorflow.model.layers import attending_layers  # which import this module
         from anchorflow.model.run_again import run_what_precedes
 

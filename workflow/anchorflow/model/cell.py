@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from anchorflow.config.shards import examples_of
 from anchorflow.config.table import Table
 from anchorflow.model.batches import among, runnable
-from anchorflow.model.layer_kinds import by_place, carries_state
+from anchorflow.model.layer_kinds import by_place, runs_again
 from anchorflow.model.opening import open_for_job, read_card
 from anchorflow.model.size import CostOf, Prompts, query_tokens
 from anchorflow.random_draws import drawn_texts
@@ -68,7 +68,7 @@ class Cell(cell.Cell):
         compute = {**self._compute, **instead}
         planned = prompts, cost, spec, self.scoring
         model = open_for_job(self.input.model, compute, self.threads, *planned)
-        if carries_state(model.config) and not cost(Prompts.of(prompts), spec, self.depth).whole:
+        if runs_again(model.config) and not cost(Prompts.of(prompts), spec, self.depth).whole:
             # Batches are of queries, but their demonstrations run again with them.
             self.batch_tokens = query_tokens(prompts, self._compute["batch_tokens"])
         return model

@@ -25,7 +25,6 @@ from anchorflow.model.attention_function import (
     intervene,
     known_positions,
     plain_attention,
-    selects_keys,
 )
 from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import positions_from
@@ -84,27 +83,24 @@ def check_against_eager(name: str, folder: str | Path) -> dict[str, float]:
         )
     adopt(model)
     whole = _last_states(model, input_ids)
-    _check_finite(name, whole)
-    difference = _relative(whole, exact)
-    if not selects_keys(model.config):
-        prefix = compute_prefix(model, input_ids[0, :half].tolist())
-        first = _FirstLayer()
-        with intervene(prefix, first):
-            after = _last_states(model, input_ids[:, half:], half)
-        _check_finite(name, after)
-        eps = torch.finfo(getattr(torch, card["dtype"])).eps
-        moved = max(
-            _relative(prefix.layers[first.layer].key, layers.first.key[:, :, :half]),
-            _relative(first.key, layers.first.key[:, :, half:]),
-            _relative(first.query, layers.first.query[:, :, half:]),
+    prefix = compute_prefix(model, input_ids[0, :half].tolist())
+    first = _FirstLayer()
+    with intervene(prefix, first):
+        after = _last_states(model, input_ids[:, half:], half)
+    _check_finite(name, whole, after)
+    eps = torch.finfo(getattr(torch, card["dtype"])).eps
+    moved = max(
+        _relative(prefix.layers[first.layer].key, layers.first.key[:, :, :half]),
+        _relative(first.key, layers.first.key[:, :, half:]),
+        _relative(first.query, layers.first.query[:, :, half:]),
+    )
+    if not moved <= max(_EXACT, eps):
+        raise InputError(
+            f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
+            f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is allowed, "
+            f"so their positions differ; {_REMEDY}."
         )
-        if not moved <= max(_EXACT, eps):
-            raise InputError(
-                f"{kind}: with a shared prefix, queries and keys of the first layer differ by "
-                f"{moved:.1e} from those of the whole prompt, where {max(_EXACT, eps):.0e} is "
-                f"allowed, so their positions differ; {_REMEDY}."
-            )
-        difference = max(difference, _relative(after, exact[half:]))
+    difference = max(_relative(whole, exact), _relative(after, exact[half:]))
     rounding = max(_relative(eager, exact), _relative(rounded, exact))
     if not difference <= _ROUNDINGS * rounding + _EXACT:
         raise InputError(

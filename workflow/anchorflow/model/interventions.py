@@ -19,7 +19,7 @@ from anchorflow.config.table import Table
 from anchorflow.model.attention_function import Intervention, LayerPrefix, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, OnRows, Words, leave_room
-from anchorflow.model.layer_kinds import carries_state
+from anchorflow.model.layer_kinds import runs_again
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import (
     Answers,
@@ -89,7 +89,7 @@ def answers_of_runs(
     def start_of(run: IntervenedRun) -> IntervenedRun:
         """From the first layer on, where demonstrations run again before the queries."""
         changed = run.prefix is not untouched
-        return run._replace(start=0) if changed and carries_state(model.config) else run
+        return run._replace(start=0) if changed and runs_again(model.config) else run
 
     plain, runs = IntervenedRun(untouched, 0), [start_of(run) for run in runs]
     needed = {run.start - 1 for run in runs if run.start > 0}

@@ -37,7 +37,7 @@ from anchorflow.model.attention_function import (
     plain_attention,
 )
 from anchorflow.model.batches import Batch, Budget, LabelWords, run_batches
-from anchorflow.model.layer_kinds import carries_state
+from anchorflow.model.layer_kinds import runs_again
 from anchorflow.model.layers import run_layers
 from anchorflow.model.logits import last_token_logits, last_token_states
 from anchorflow.model.prefix import KeepKeys, Prefix
@@ -312,7 +312,7 @@ class Ended:
         every = every.expand(batch.size, -1)
         position_ids = batch.target_rows + batch.first_position
         preceding = None
-        if carries_state(model.config):
+        if runs_again(model.config):
             first = (prefix and prefix.preceding) or Preceding.shared(batch.input_ids[:1, :0])
             under = partial(attend_under, interventions=interventions)
             attend = partial(prefix.attend, attention=under) if prefix else under

@@ -1,4 +1,4 @@
-"""Which layers of a model attend, and whether others carry a state, from its configuration.
+"""Which layers of a model attend, and whether kept keys suffice, from its configuration.
 
 In hybrid models, only some layers attend; the others mix tokens by a state space, a linear
 attention, or a convolution. Layers that attend are numbered densely wherever the model runs (axis L
@@ -23,13 +23,22 @@ def attention_layers(config: PretrainedConfig) -> list[int]:
     return [place for place, kind in enumerate(kinds) if kind not in (*_STATE, *_NEITHER)]
 
 
-def carries_state(config: PretrainedConfig) -> bool:
-    """Whether a token gets something from earlier ones by another way than attention.
+def runs_again(config: PretrainedConfig) -> bool:
+    """Whether what precedes some tokens has to run again with them, since kept keys don't suffice.
 
-    Keys and values then don't hold all that the demonstrations say.
+    It does if a token gets something from earlier ones by another way than attention, a state, or
+    if layers select keys among all of a prompt.
     """
     kinds = getattr(config.get_text_config(), "layer_types", None) or ()
-    return any(kind in (*_STATE, *_BOTH) for kind in kinds)
+    return selects_keys(config) or any(kind in (*_STATE, *_BOTH) for kind in kinds)
+
+
+def selects_keys(config: PretrainedConfig) -> bool:
+    """Whether layers select by themselves the tokens that they attend to, among all of a prompt.
+
+    They do so by an indexer, of which transformers' configurations give the sizes.
+    """
+    return any(name.startswith("index") for name in vars(config.get_text_config()))
 
 
 def by_place(frame: pl.DataFrame, layers: Sequence[int], depth: int) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from anchorflow.model.attention_function import (
     check_layers,
     intervene,
 )
-from anchorflow.model.layer_kinds import attention_layers, carries_state
+from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.layers import Resumed, resume, run_layers
 from anchorflow.model.run_again import Preceding, hidden_states
 
@@ -169,7 +169,7 @@ def compute_prefix(
     ):
         run_layers(model, input_ids, differentiable=differentiable)
     preceding = None
-    if carries_state(model.config):
+    if runs_again(model.config):
         put = (resumed.layer, hidden_states(resumed.output)[0]) if resumed else None
         preceding = Preceding.shared(input_ids, interventions, put)
     layers = kept.of_every_layer(model, below.layers if below else None)

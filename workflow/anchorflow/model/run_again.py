@@ -1,9 +1,10 @@
 """Tokens that run again before others, in models that carry a state from token to token.
 
 Keys and values are all that attention takes from earlier tokens, so kept ones replace these tokens.
-A recurrent layer takes a state from them, which is not kept. In models with such layers, what
-precedes some given tokens runs again with them. At attention, the given tokens see the kept keys
-and values nevertheless, and interventions on them get the same calls as in any other model.
+A recurrent layer takes a state from them, which is not kept, and an indexer looks at all of a
+prompt. In models with such layers, what precedes some given tokens runs again with them. At
+attention, the given tokens see the kept keys and values nevertheless, and interventions on them get
+the same calls as in any other model.
 """
 
 import copy
@@ -107,14 +108,19 @@ class Preceding:
         def before(tensor: Tensor) -> Tensor:
             return tensor[:, :, : whole - tokens]
 
-        first = self.attend(_of_rows(call, before))
+        early = _of_rows(call, before)
+        if early.unselected is not None:
+            early = replace(early, unselected=early.unselected[..., : whole - tokens])
+        first = self.attend(early)
         output = given(_of_rows(call, own))
         at = rows.expand(-1, output.shape[1], -1, output.shape[3])
         return pad(first, (0, 0, 0, tokens)).scatter(2, at, output)
 
 
 def _of_rows(call: AttentionCall, some: Callable[[Tensor], Tensor]) -> AttentionCall:
-    return replace(call, query=some(call.query), key=some(call.key), value=some(call.value))
+    selected = call.unselected if call.unselected is None else some(call.unselected)
+    query, key, value = (some(of) for of in (call.query, call.key, call.value))
+    return replace(call, query=query, key=key, value=value, unselected=selected)
 
 
 _DONE = "runs_what_precedes"  # attribute of a decoder with these hooks

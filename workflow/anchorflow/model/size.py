@@ -30,7 +30,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig
 from anchorflow.config.errors import MORE_MEMORY, InputError
 from anchorflow.model.attention_function import gpu_chunk_bytes
 from anchorflow.model.devices import Rates
-from anchorflow.model.layer_kinds import attention_layers, carries_state
+from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.layers import decoder_layers
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Size(NamedTuple):
             head=head.numel(),
             itemsize=dtype.itemsize,
             attending=len(attention_layers(config)),
-            state=carries_state(config),
+            state=runs_again(config),
         )
 
 

@@ -33,7 +33,7 @@ from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.beta_fit import answers_under, beta_of, reweighted_states
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import FIRST_TOKEN, Words, keep_all_but_last, leave_room
-from anchorflow.model.layer_kinds import carries_state
+from anchorflow.model.layer_kinds import runs_again
 from anchorflow.model.logits import (
     TOP_TOKENS,
     Answers,
@@ -68,8 +68,9 @@ class Setting(NamedTuple):
 TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
 OF_TEXT = ("full", "first_only", TEXT_ANCHOR)  # queries follow a text that runs as it is
 OF_STATES = (
-    "Some of its layers carry a state from token to token, so keys and values alone do not hold "
-    "what the demonstrations say (docs/reference/models.md)."
+    "Some of its layers carry a state from token to token, or select keys among all of a prompt, "
+    "so kept keys and values alone do not hold what the demonstrations say "
+    "(docs/reference/models.md)."
 )
 FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
 FIRST_ONLY = Setting("first_only")  # no demonstrations: all that there is to retain is lost
@@ -222,7 +223,7 @@ def measure_compression(
         return parts[0]
     keys = test.select("model", "task", "seed").row(0, named=True)
     settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
-    if carries_state(model.config):
+    if runs_again(model.config):
         log.warning("Only text is compressed for model %s. %s", keys["model"], OF_STATES)
         settings = [setting for setting in settings if setting.method in OF_TEXT]
         betas = {setting: beta for setting, beta in betas.items() if setting in settings}

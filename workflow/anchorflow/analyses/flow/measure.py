@@ -36,7 +36,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.layer_kinds import attention_layers, carries_state
+from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.logits import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -401,7 +401,7 @@ def measure_flow(
     report: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
     before = 0
     # A state's gradient with respect to the demonstrations is not kept: prompts run whole.
-    if demonstrations == "fixed" and not carries_state(model.config):
+    if demonstrations == "fixed" and not runs_again(model.config):
         shared = SharedSaliency(model, shared_token_ids(chosen))
         report, before = shared.measure, shared.prefix.tokens
         # The bound counts demonstrations too, but batches are of queries alone.

@@ -34,7 +34,7 @@ from anchorflow.model.last_tokens import (
     keep_together,
     leave_room,
 )
-from anchorflow.model.layer_kinds import attention_layers, carries_state
+from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.logits import check_finite
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -125,7 +125,7 @@ def measure_reweighting(
     budget = Budget(batch_tokens)
     learned = keep_together(model, training, prefix, budget)
     caches = [learned]
-    if anchors is not None and not carries_state(model.config):  # else, nothing is compressed
+    if anchors is not None and not runs_again(model.config):  # else, nothing is compressed
         left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
         begin = prefix.tokens if anchors == "original" else 0
         caches.append(keep_together(model, training, left, budget, begin).on(prefix))

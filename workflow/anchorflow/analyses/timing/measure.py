@@ -31,7 +31,7 @@ from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, batches_of, runnable
 from anchorflow.model.beta_fit import Reweight
 from anchorflow.model.cell import Cell
-from anchorflow.model.layer_kinds import attention_layers, carries_state
+from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.logits import target_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
@@ -165,7 +165,7 @@ def _ways(
     for name, setting in _CACHED.items():
         if name in OPTIONAL and name not in also:
             continue
-        if carries_state(model.config) and name != TEXT_ANCHOR:
+        if runs_again(model.config) and name != TEXT_ANCHOR:
             continue
         cache = compress(model, demonstrations, setting)
         shared = demonstrations.prefix.tokens
