@@ -193,6 +193,8 @@ class AskedPrompt:
         cuts = cut_flows(self.model, batch, row) if untouched and row["label_positions"] else None
         none = pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))
         data = page_data(row, matrices, self.answers, _COLORS, none if cuts is None else cuts)
+        facts = data["facts"]
+        data["facts"] = {"label": facts["true label"], "prediction": facts["prediction"]}
         writing = writing_of(self.model)
         data["heads"] = None
         if writing is not None:

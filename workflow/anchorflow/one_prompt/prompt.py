@@ -51,10 +51,12 @@ class Prompt:
         spans = self.spans()
         segments: list[Segment] = []
         reached = 0
-        for first, end in spans:
-            segments += [("template", self.text[reached:first]), ("label", self.text[first:end])]
-            reached = end
-        segments.append(("template", self.text[reached:]))
+        for first, end in (*spans, (len(self.text), None)):
+            between = self.text[reached:first]
+            blank = len(between) - len(between.lstrip("\n")) if reached else 0
+            segments += [("separator", between[:blank]), ("template", between[blank:])]
+            segments += [("label", self.text[first:end])] if end else []
+            reached = end or first
         found = locate(tokenizer, _ANY_WORDING, segments)
         control = control_tokens(tokenizer)
         formats = [place for place, token in enumerate(found.token_ids) if token in control]
