@@ -432,7 +432,7 @@ class InContextClassifier:
 
     def _labeled(self, texts: Texts, labels: Labels) -> pl.DataFrame:
         """Prompts with true labels, which have to be indices of label words."""
-        several = [labels] if isinstance(labels, int) else labels
+        several = _several(labels)
         self._check_labels(several)
         return self.prompts(texts, several)
 
@@ -449,7 +449,7 @@ class InContextClassifier:
     ) -> pl.DataFrame:
         """One row of ``PROMPTS`` per text, in their order; ``demonstrations`` replace the own."""
         texts = [texts] if isinstance(texts, str) else texts
-        labels = [labels] if isinstance(labels, int) else labels
+        labels = _several(labels)
         shared = self._demonstrations if demonstrations is None else demonstrations
         if len(texts) == 0:
             raise InputError("there are no texts; give at least one.")
@@ -491,6 +491,10 @@ class InContextClassifier:
                 "demonstrations."
             )
         return runnable(prompts, "fixed")
+
+
+def _several(labels: Labels) -> Sequence[int]:
+    return [int(labels)] if np.ndim(labels) == 0 else labels  # type: ignore[arg-type,return-value]
 
 
 class AnchorCache:

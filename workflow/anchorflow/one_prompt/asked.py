@@ -37,9 +37,10 @@ from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.layers import decoder_layers, keep_outputs, positions_from, run_layers
 from anchorflow.model.logits import Answers, label_logits, target_logits
+from anchorflow.model.size import available_bytes, gib
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.one_prompt.edit import Choose, Edit
-from anchorflow.one_prompt.prompt import MOST_LIKELY, Prompt, Tokens, answer_tokens, positions_named
+from anchorflow.one_prompt.prompt import Prompt, Tokens, answer_tokens, positions_named
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.prepare.positions import label_word_positions, random_ranks
 from anchorflow.prepare.tokenizer import context_of
@@ -48,7 +49,8 @@ from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.prompts import PROMPTS
 
 DRAWS = 20  # random cuts beside one that is asked for
-_LIKELY = 20  # next tokens that are tried as answers
+MOST_LIKELY = 5  # tokens that are the answers of a prompt without any
+_COPIES = 3  # of attention matrices: weights, gradients, and their product or a masked copy
 _AT_ONCE = 2**25  # entries of edges [L, B, T, T] in one run
 _TOKENS = 1024  # in one batch of prompts without a demonstration, or with another label
 TO = ("target", "label_words", "all")
@@ -176,6 +178,7 @@ class AskedPrompt:
     ) -> dict[str, Any]:
         """The data of :meth:`show`'s page; single cuts of flows only where nothing is changed."""
         at, edit = self.label(label), self._edit(cut, factor, keeps=True)
+        self._check_memory(len(decoder_layers(self.model)), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
         with intervene(edit):
             logits = label_logits(self.model, batch)
@@ -226,6 +229,7 @@ class AskedPrompt:
         random = generator(self.prompt["seed"], self.prompt["task"], "one_prompt", to)
         rows = [{"cut": "none", "draw": None, "edges": 0, "attention": 0.0}]
         rows[0] |= self._changed(self.plain, 0, at)._asdict()
+        self._check_memory(1, _COPIES)
         step, first = max(1, _AT_ONCE // (edges.size * len(self._layers(asked)))), 0
         while first < draws or first == 0:
             count = min(step, draws - first)
@@ -318,6 +322,7 @@ class AskedPrompt:
             raise InputError("the prompt has no demonstrations; give its label words.")
         before = self._changed(self.plain, 0, at).log_odds
         edit = self._edit(None, 1, keeps=True)
+        self._check_memory(len(decoder_layers(self.model)), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
         with intervene(edit):
             label_loss(label_logits(self.model, batch), batch).backward()
@@ -431,6 +436,18 @@ class AskedPrompt:
             raise InputError(f"tokens: none of them precedes what to={cut.to!r} means.")
         return edges
 
+    def _check_memory(self, layers: int, copies: int) -> None:
+        """Raise InputError if attention matrices [H, T, T] of so many layers do not fit."""
+        heads = self.model.config.get_text_config().num_attention_heads
+        needed = 4 * layers * copies * heads * self.prompt["tokens"] ** 2
+        free = available_bytes(self.model.device)
+        if needed > free:
+            raise InputError(
+                f"the prompt has {self.prompt['tokens']} tokens, whose attention matrices take "
+                f"{gib(needed)}, but {gib(free)} are available; give fewer or shorter "
+                "demonstrations."
+            )
+
     def _layers(self, cut: Cut) -> range | Collection[int]:
         """The layers of a cut; raises InputError for layers or heads that the model lacks."""
         text = self.model.config.get_text_config()
@@ -537,50 +554,53 @@ def ask_about(
     """A prompt of one's own, to be asked about, for the model ``name``.
 
     Without answers, the most likely next tokens are compared. With ``after``, the model first
-    generates so many tokens.
+    generates so many tokens, the most likely ones; they follow the prompt in all that is asked.
     """
-    if after:
-        prompt = prompt.continued(model, tokenizer, after)
-    answers = list(prompt.answers) or _most_likely(model, tokenizer, prompt, name)
-    if len(answers) < 2:
+    if len(prompt.answers) == 1:
         raise InputError("answers: there is only one; give at least two, or none.")
-    with_answers = replace(prompt, answers=answers)
+    context = context_of(model.config.get_text_config())
+    generated: list[int] = []
 
     def row(of: Prompt) -> dict[str, Any]:
         located = of.located(tokenizer, name)
-        context = context_of(model.config.get_text_config())
-        if located["tokens"] > context:
+        length = located["tokens"] + len(generated)
+        if length > context:
             raise InputError(
-                f"the prompt has {located['tokens']} tokens, but the model's context has "
-                f"{context}; shorten it."
+                f"the prompt has {length} tokens, but the model's context has {context}; shorten "
+                "it."
             )
-        tokens = answer_tokens(tokenizer, of.text, answers)
-        own = {"context": context, "label": 0, "label_tokens": tokens}
-        return {**located, **own, "word_tokens": [[token] for token in tokens]}
+        return {
+            **located,
+            **{"token_ids": [*located["token_ids"], *generated], "tokens": length},
+            **{"target_position": length - 1, "context": context, "label": 0},
+        }
 
+    for _ in range(after):
+        generated += _most_likely(model, row(prompt), 1)
+    tokens = _most_likely(model, row(prompt), MOST_LIKELY)
+    answers = token_texts(tokenizer, tokens)
+    if prompt.answers:
+        if generated:
+            raise InputError("answers: they follow the prompt itself; leave them out with after.")
+        answers, tokens = (
+            list(prompt.answers),
+            answer_tokens(tokenizer, prompt.text, prompt.answers),
+        )
+    scored = {"label_tokens": tokens, "word_tokens": [[token] for token in tokens]}
     return AskedPrompt(
         model,
         tokenizer,
-        row(with_answers),
+        {**row(prompt), **scored},
         answers,
-        without=lambda number: row(with_answers.without(number)),
-        relabeled=lambda number, label: row(with_answers.relabeled(number, answers[label])),
+        without=lambda number: {**row(prompt.without(number)), **scored},
+        relabeled=lambda number, label: {**row(prompt.relabeled(number, answers[label])), **scored},
     )
 
 
-def _most_likely(
-    model: PreTrainedModel, tokenizer: Tokenizer, prompt: Prompt, name: str
-) -> list[str]:
-    """The most likely next tokens as text, of which each begins differently."""
-    ids = torch.tensor([prompt.located(tokenizer, name)["token_ids"]], device=model.device)
+def _most_likely(model: PreTrainedModel, prompt: Mapping[str, Any], count: int) -> list[int]:
+    """The most likely tokens after a prompt, best first."""
+    ids = torch.tensor([prompt["token_ids"]], device=model.device)
     with torch.no_grad():
         logits = model(input_ids=ids, position_ids=positions_from(ids, 0), use_cache=False).logits
-    likely = logits[0, -1].topk(_LIKELY).indices.tolist()
-    found = []
-    for token, text in zip(likely, token_texts(tokenizer, likely), strict=True):
-        try:
-            if answer_tokens(tokenizer, prompt.text, [text]) == [token]:
-                found.append(text)
-        except InputError:  # a token that no text gives after this prompt
-            continue
-    return found[:MOST_LIKELY]
+    found: list[int] = logits[0, -1].topk(count).indices.tolist()
+    return found

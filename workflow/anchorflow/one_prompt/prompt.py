@@ -6,19 +6,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-import torch
 from tokenizers import Tokenizer
-from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.layers import positions_from
 from anchorflow.prepare.control_tokens import Segment, control_tokens, encode
 from anchorflow.prepare.positions import KINDS, kinds_of, label_word_positions
 from anchorflow.prepare.template import Template, locate
 
 Tokens = int | str | Sequence[int | str]  # as :func:`positions_named` reads them
 
-MOST_LIKELY = 5  # tokens that are the answers of a prompt without any
 _ANY_WORDING = Template((("template", ""),), separator="")
 _NAMES = {"label_words": "label", "texts": "text", "template": "template"}
 _NAMES |= {"instruction": "instruction", "first": "first", "query": "query"}
@@ -127,30 +123,6 @@ class Prompt:
             for place, (first, end) in enumerate(spans)
         ]
         return replace(self, text=self.text[:first] + answer + self.text[end:], label_words=moved)
-
-    def continued(self, model: PreTrainedModel, tokenizer: Tokenizer, tokens: int) -> "Prompt":
-        """The prompt after so many tokens that the model generates, each the most likely one.
-
-        The answers are the most likely next tokens again.
-        """
-        ids = encode(tokenizer, [("template", self.text)]).ids
-        for _ in range(tokens):
-            input_ids = torch.tensor([ids], device=model.device)
-            with torch.no_grad():
-                logits = model(
-                    input_ids=input_ids, position_ids=positions_from(input_ids, 0), use_cache=False
-                ).logits
-            ids = [*ids, int(logits[0, -1].argmax())]
-        before = encode(tokenizer, [("template", self.text)]).ids
-        text = tokenizer.decode(ids, skip_special_tokens=False)
-        start = tokenizer.decode(before, skip_special_tokens=False)
-        longer = replace(self, text=self.text + text[len(start) :], answers=())
-        if encode(tokenizer, [("template", longer.text)]).ids != ids:
-            raise InputError(
-                f"the {tokens} generated tokens are no text that gives the same tokens again; ask "
-                "for another number of tokens."
-            )
-        return longer
 
 
 def answer_tokens(tokenizer: Tokenizer, text: str, answers: Sequence[str]) -> list[int]:
