@@ -339,7 +339,7 @@ def test_a_prompt_whose_matrices_exceed_memory_is_refused_at_once(
     monkeypatch.setattr("anchorflow.one_prompt.asked.available_bytes", lambda _: 2**10)
     for ask in (asked.show, asked.demonstrations, lambda: asked.cut("label_words")):
         with pytest.raises(
-            InputError, match="attention matrices take .* are available; give fewer"
+            InputError, match=r"attention matrices take .* are available; give fewer"
         ):
             ask()
 
