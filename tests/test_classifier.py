@@ -156,7 +156,6 @@ TEXTS_ARE_ALL = "here, all texts that are given are m"
         ("fit", {"texts": [], "labels": []}, "there are no texts"),
         ("fit", {"labels": [0, 1]}, "there are 2 labels for 1 texts"),
         ("fit", {"labels": [2]}, "the label 2 is not between 0 and 1"),
-        ("fit", {"texts": "a"}, "texts is a single string"),
         ("fit", {"texts": ["word " * 2000]}, r"text 0: .* \d+ tokens exceed the context of 1024"),
     ],
 )
@@ -184,6 +183,14 @@ def test_a_method_or_a_share_it_cannot_keep_is_told(
 
 def test_methods_of_one_share_keep_as_many_tokens(classifier: InContextClassifier) -> None:
     assert classifier.compress("recent", 0.5).tokens == classifier.compress("even", 0.5).tokens
+
+
+def test_one_text_is_a_text(classifier: InContextClassifier) -> None:
+    whole = classifier.prompts(["It drags."], [1])
+    assert classifier.prompts("It drags.", 1).equals(whole)
+    flow = classifier.flow(["It drags."], [1]).rows
+    assert classifier.flow("It drags.", np.int64(1)).rows.equals(flow)
+    assert classifier.predict("It drags.").shape == (1, 2)
 
 
 def test_whole_floats_as_a_column_of_pandas_has_them_are_labels(

@@ -15,9 +15,14 @@ from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0"
-__all__ = ["InContextClassifier", "Run"]  # __init__.pyi has their types
+__all__ = ["InContextClassifier", "Prompt", "Run", "ask"]  # __init__.pyi has their types
 
-_MODULES = {"InContextClassifier": "anchorflow.classifier", "Run": "anchorflow.finished_run"}
+_MODULES = {
+    "InContextClassifier": "anchorflow.classifier",
+    "Prompt": "anchorflow.one_prompt.prompt",
+    "Run": "anchorflow.finished_run",
+    "ask": "anchorflow.classifier",
+}
 
 
 def __getattr__(name: str) -> Any:

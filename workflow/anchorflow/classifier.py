@@ -39,12 +39,17 @@ from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import query_tokens
+from anchorflow.one_prompt.asked import AskedPrompt, Cut, Demonstrations, FlowPage, ask_about
+from anchorflow.one_prompt.prompt import Prompt, Tokens
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import SEPARATOR, Template
 from anchorflow.prepare.tokenizer import chat_template_of, context_of
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.schemas.samples import SAMPLES
 from anchorflow.store.checksums import fingerprints, write_json
+
+Texts = str | Sequence[str]
+Labels = int | Sequence[int]
 
 
 class Names(NamedTuple):
@@ -79,6 +84,52 @@ def _compare_with_eager(name: str, model: PreTrainedModel) -> None:
         }
         write_json(Path(folder, MODEL_CARD), card)
         check_against_eager(name, folder)
+
+
+def _named(names: Names, model: PreTrainedModel) -> Names:
+    """The names, with one for the model, which must be a causal language model that we support."""
+    if hasattr(model, "merge_and_unload"):
+        raise InputError(
+            "the model is a PeftModel, whose adapters are not followed; merge them into its "
+            "weights: model = model.merge_and_unload()."
+        )
+    if not names.model:
+        name = Path(str(model.name_or_path or "")).name
+        if not name or re.fullmatch("[0-9a-f]{40}", name):  # of a snapshot, which is no name
+            name = str(model.config.model_type)
+        names = names._replace(model=name)
+    check_architecture(names.model, model.config)
+    return names
+
+
+def adopted(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, name: str) -> Tokenizer:
+    """Freeze a model and give it our attention function; its tokenizer, which never truncates."""
+    if model.device.type not in ("cpu", "cuda"):
+        raise InputError(
+            f"the model is on the device {model.device}, which lacks float64 or is not tested; "
+            'move it with model.to("cpu") or to a CUDA GPU.'
+        )
+    if not tokenizer.is_fast:
+        raise InputError("the tokenizer gives no character offsets; load a fast one.")
+    if model.config.get_text_config().model_type not in _TESTED:
+        _compare_with_eager(name, model)
+    adopt(model)
+    model.eval().requires_grad_(False)
+    found = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    found.no_truncation()
+    found.no_padding()
+    return found
+
+
+def ask(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, prompt: Prompt, after: int = 0
+) -> AskedPrompt:
+    """A prompt without a template, to be asked about; the model is modified as a classifier's.
+
+    With ``after``, the model first generates so many tokens, so that the next one is asked about.
+    """
+    name = _named(_UNNAMED, model).model
+    return ask_about(model, adopted(model, tokenizer, name), prompt, name, after)
 
 
 class InContextClassifier:
@@ -119,18 +170,7 @@ class InContextClassifier:
         separator: str = SEPARATOR,
         names: Names = _UNNAMED,
     ) -> None:
-        if hasattr(model, "merge_and_unload"):
-            raise InputError(
-                "the model is a PeftModel, whose adapters are not followed; merge them into its "
-                "weights: model = model.merge_and_unload()."
-            )
-        if not names.model:
-            name = Path(str(model.name_or_path or "")).name
-            if not name or re.fullmatch("[0-9a-f]{40}", name):  # of a snapshot, which is no name
-                name = str(model.config.model_type)
-            names = names._replace(model=name)
-        check_architecture(names.model, model.config)
-        self.names = names
+        self.names = names = _named(names, model)
         named = [name for name in placeholders(template) if name not in ("text", "label")]
         if named and "{text}" not in template:
             raise InputError(
@@ -140,34 +180,22 @@ class InContextClassifier:
         check_wording(names.task, template, labels)
         if not separator:
             raise InputError("the separator is empty; give one, such as a newline.")
-        if model.device.type not in ("cpu", "cuda"):
-            raise InputError(
-                f"the model is on the device {model.device}, which lacks float64 or is not tested; "
-                'move it with model.to("cpu") or to a CUDA GPU.'
-            )
-        if not tokenizer.is_fast:
-            raise InputError("the tokenizer gives no character offsets; load a fast one.")
-        if model.config.get_text_config().model_type not in _TESTED:
-            _compare_with_eager(names.model, model)
-        adopt(model)
-        self.model = model.eval().requires_grad_(False)
+        self._tokenizer = adopted(model, tokenizer, names.model)
+        self.model = model
         self.labels = tuple(labels)
-        self.demonstrations = tuple(demonstrations)
-        if not self.demonstrations:
+        self._demonstrations = tuple(demonstrations)
+        if not self._demonstrations:
             raise InputError("there are no demonstrations; give at least one.")
-        self._check_labels([label for _, label in self.demonstrations])
+        self._check_labels([label for _, label in self._demonstrations])
         self.template = template
         self.instruction, self.separator = instruction, separator
         chat = chat_template_of(tokenizer)
         self._chat_template = chat.source if chat else ""
-        self._tokenizer = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
 
     def fit(
         self,
-        texts: Sequence[str],
-        labels: Sequence[int],
+        texts: Texts,
+        labels: Labels,
         learning_rate: float = 0.1,
         epochs: int = 10,
         batch_size: int = 1,
@@ -193,13 +221,14 @@ class InContextClassifier:
         return FittedWeights(beta, self._purpose(), **vars(descent))
 
     def predict(
-        self, texts: Sequence[str], weights: FittedWeights | None = None, batch_tokens: int = 1024
+        self, texts: Texts, weights: FittedWeights | None = None, batch_tokens: int = 1024
     ) -> Array:
         """Label probabilities of each text, [texts, C], with or without weights β."""
         if weights is not None:
             heads = self.model.config.get_text_config().num_attention_heads
-            weights.check(self._purpose(), (self._depth, heads, len(self.demonstrations)))
+            weights.check(self._purpose(), (self._depth, heads, len(self._demonstrations)))
         beta = None if weights is None else weights.beta
+        texts = [texts] if isinstance(texts, str) else texts
         prompts = self.prompts(texts, [NO_LABEL] * len(texts))
         if weights is not None:
             words = zip(*prompts.select("label_positions", "label_ends").row(0), strict=True)
@@ -247,9 +276,7 @@ class InContextClassifier:
         cache = compress(self.model, demonstrations, Setting(method, share))
         return AnchorCache(self, token_ids, cache)
 
-    def flow(
-        self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
-    ) -> Measurement:
+    def flow(self, texts: Texts, labels: Labels, batch_tokens: int = 1024) -> Measurement:
         """Information flows S_wp, S_pq and S_ww by layer, with their controls ([A] §2.1).
 
         ``labels`` are the true ones, whose loss saliency is of.
@@ -258,9 +285,7 @@ class InContextClassifier:
         rows = measure_flow(self.model, prompts, batch_tokens, "fixed")
         return self._measured("flow", flow=rows, prompts=prompts)
 
-    def attention(
-        self, texts: Sequence[str], labels: Sequence[int], batch_tokens: int = 1024
-    ) -> Measurement:
+    def attention(self, texts: Texts, labels: Labels, batch_tokens: int = 1024) -> Measurement:
         """AUCROC_l and R_l of the target's attention to label words ([A] §2.3); as ``flow``."""
         prompts = self._labeled(texts, labels)
         tokens = self._budget(prompts, batch_tokens).tokens
@@ -269,8 +294,8 @@ class InContextClassifier:
 
     def isolate(
         self,
-        texts: Sequence[str],
-        labels: Sequence[int],
+        texts: Texts,
+        labels: Labels,
         layers: int = 5,
         side: str | None = None,
         batch_tokens: int = 1024,
@@ -302,8 +327,8 @@ class InContextClassifier:
 
     def knockout(
         self,
-        texts: Sequence[str],
-        labels: Sequence[int],
+        texts: Texts,
+        labels: Labels,
         classes: Sequence[str] = ("label_to_target", "text_to_label"),
         batch_tokens: int = 1024,
         **settings: Any,
@@ -323,8 +348,8 @@ class InContextClassifier:
 
     def transplant(
         self,
-        texts: Sequence[str],
-        labels: Sequence[int],
+        texts: Texts,
+        labels: Labels,
         places: Sequence[str] = ("label", "text", "template"),
         batch_tokens: int = 1024,
         **settings: Any,
@@ -347,6 +372,61 @@ class InContextClassifier:
         again = runs_again(self.model.config)
         return Budget(query_tokens(prompts, batch_tokens) if again else batch_tokens)
 
+    def ask(self, text: str | Prompt) -> AskedPrompt:
+        """One text's prompt, or a prompt without the template, to be asked about."""
+        if isinstance(text, Prompt):
+            return ask_about(self.model, self._tokenizer, text, self.names.model)
+        every = self._demonstrations
+
+        def row(demonstrations: Sequence[tuple[str, int]]) -> dict[str, Any]:
+            return self.prompts(text, 0, demonstrations).row(0, named=True)
+
+        def relabeled(number: int, label: int) -> dict[str, Any]:
+            return row([*every[:number], (every[number][0], label), *every[number + 1 :]])
+
+        return AskedPrompt(
+            self.model,
+            self._tokenizer,
+            row(every),
+            self.labels,
+            without=lambda number: row([*every[:number], *every[number + 1 :]]),
+            relabeled=relabeled,
+        )
+
+    def show(
+        self,
+        text: str | Prompt,
+        label: int | str | None = None,
+        cut: Cut | None = None,
+        factor: float = 1.0,
+    ) -> FlowPage:
+        """The interactive page of one prompt's information flow; see :class:`AskedPrompt`.
+
+        ``label``, an index or a word, is the one whose loss saliency is of; by default, the
+        model's own answer.
+        """
+        return self.ask(text).show(label, cut, factor)
+
+    def cut(
+        self, text: str | Prompt, tokens: Tokens, to: str = "target", **how: Any
+    ) -> pl.DataFrame:
+        """The answer with attention to some tokens cut; see :meth:`AskedPrompt.cut`."""
+        return self.ask(text).cut(tokens, to, **how)
+
+    def demonstrations(self, text: str | Prompt, label: int | str | None = None) -> Demonstrations:
+        """What each demonstration does for the answer; :meth:`AskedPrompt.demonstrations`."""
+        return self.ask(text).demonstrations(label)
+
+    def heads(self, text: str | Prompt, label: int | str | None = None) -> pl.DataFrame:
+        """What each head reads and writes at the target; see :meth:`AskedPrompt.heads`."""
+        return self.ask(text).heads(label)
+
+    def reweight(
+        self, text: str | Prompt, factor: float | Sequence[float], label: int | str | None = None
+    ) -> pl.DataFrame:
+        """Answers with attention to label words multiplied; see :meth:`AskedPrompt.reweight`."""
+        return self.ask(text).reweight(factor, label)
+
     @property
     def _depth(self) -> int:
         return len(attention_layers(self.model.config))
@@ -362,13 +442,14 @@ class InContextClassifier:
 
     def _purpose(self) -> Purpose:
         model = fingerprint(self.model)
-        shared = (self.demonstrations, self.instruction, self.separator)
+        shared = (self._demonstrations, self.instruction, self.separator)
         return Purpose(model, self.template, self.labels, *shared)
 
-    def _labeled(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
+    def _labeled(self, texts: Texts, labels: Labels) -> pl.DataFrame:
         """Prompts with true labels, which have to be indices of label words."""
-        self._check_labels(labels)
-        return self.prompts(texts, labels)
+        several = _several(labels)
+        self._check_labels(several)
+        return self.prompts(texts, several)
 
     def _check_labels(self, labels: Sequence[int]) -> None:
         for label in labels:
@@ -378,10 +459,13 @@ class InContextClassifier:
                     f"of the label words {list(self.labels)}; correct it."
                 )
 
-    def prompts(self, texts: Sequence[str], labels: Sequence[int]) -> pl.DataFrame:
-        """One row of ``PROMPTS`` per text, in their order."""
-        if isinstance(texts, str):
-            raise InputError("texts is a single string; give a list of texts.")
+    def prompts(
+        self, texts: Texts, labels: Labels, demonstrations: Sequence[tuple[str, int]] | None = None
+    ) -> pl.DataFrame:
+        """One row of ``PROMPTS`` per text, in their order; ``demonstrations`` replace the own."""
+        texts = [texts] if isinstance(texts, str) else texts
+        labels = _several(labels)
+        shared = self._demonstrations if demonstrations is None else demonstrations
         if len(texts) == 0:
             raise InputError("there are no texts; give at least one.")
         if len(texts) != len(labels):
@@ -398,8 +482,8 @@ class InContextClassifier:
                 "text": list(texts),
                 "label": list(labels),
                 "demonstration_rows": [[]] * number,
-                "demonstration_texts": [[text for text, _ in self.demonstrations]] * number,
-                "demonstration_labels": [[label for _, label in self.demonstrations]] * number,
+                "demonstration_texts": [[text for text, _ in shared]] * number,
+                "demonstration_labels": [[label for _, label in shared]] * number,
             },
             schema=frame_schema(SAMPLES),
             strict=False,  # labels may be whole floats, as a column of pandas has them
@@ -422,6 +506,10 @@ class InContextClassifier:
                 "demonstrations."
             )
         return runnable(prompts, "fixed")
+
+
+def _several(labels: Labels) -> Sequence[int]:
+    return [int(labels)] if np.ndim(labels) == 0 else labels  # type: ignore[arg-type,return-value]
 
 
 class AnchorCache:

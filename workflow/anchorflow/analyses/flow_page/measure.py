@@ -101,7 +101,7 @@ def measure_flow_page(
         log.info("Only %d of %d requested prompts can be run.", len(chosen), examples)
     tables = (TOKEN_SALIENCY, SHOWN_PROMPTS, SHOWN_KNOCKOUTS, SHOWN_HEADS)
     found = [tuple(pl.DataFrame(schema=frame_schema(table)) for table in tables)]
-    writing = _writing(model)
+    writing = writing_of(model)
     rows_of = {row["example"]: row for row in chosen.iter_rows(named=True)}
     layers = len(attention_layers(model.config))
 
@@ -161,7 +161,7 @@ def rightly_answered(model: PreTrainedModel, prompts: pl.DataFrame, examples: in
     return prompts.filter(pl.col("example").is_in([*right, *others][:examples]))
 
 
-def _writing(model: PreTrainedModel) -> HeadWrites | None:
+def writing_of(model: PreTrainedModel) -> HeadWrites | None:
     """Where heads write, or None for an architecture in which this is not known."""
     try:
         return find_writes(model)

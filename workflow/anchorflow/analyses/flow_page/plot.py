@@ -215,7 +215,7 @@ def _view(name: str, matrix: np.ndarray, masks: np.ndarray) -> dict[str, Any]:
     """Data of one matrix [T, T]: mean and strongest arcs per flow, sums of rows and of columns."""
     return {
         "name": name,
-        "means": _rounded([matrix[mask].mean() for mask in masks]),
+        "means": _rounded([matrix[mask].mean() if mask.any() else 0 for mask in masks]),
         "received": _rounded(matrix.sum(1)),
         "sent": _rounded(matrix.sum(0)),
         "arcs": [_strongest(np.where(mask, matrix, 0)) for mask in masks],

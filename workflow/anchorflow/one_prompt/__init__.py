@@ -1,0 +1,1 @@
+"""One prompt, asked directly: its flow page, cuts, demonstrations, heads, and exchanged states."""
