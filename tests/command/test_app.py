@@ -12,8 +12,10 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
-from anchorflow.command.app import _environment, _input_is_at_fault
+from anchorflow import __version__
+from anchorflow.command.app import _call, _environment, _input_is_at_fault
 from anchorflow.command.entry import main
+from anchorflow.command.estimate import needed_by
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
 from anchorflow.model.size import check_conversion
@@ -85,6 +87,7 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["run"], "config.yaml: no such file; write one with anchorflow init"),
         (["run", "-d", "mine"], "tasks.mine"),
         (["run", "-d", "study", "--only", "flow,flows"], "no analysis flows; there are attention,"),
+        (["check", "-d", "study", "--only", "flows"], "no analysis flows; there are attention,"),
         (["init", "other", "--revision", "main"], "--revision goes with --model"),
         (["init", "other", "--model", "nowhere"], "nowhere: no such folder"),
         (["init", "other", "--template", "x"], "--template goes with --train"),
@@ -96,7 +99,7 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["init", "mine/config.yaml"], "mine/config.yaml: is a file; name another folder"),
         (["clean", "-d", "other"], "config.yaml: no such file"),
         (["clean", "-d", "listed", "--yes"], "no run has begun here; delete results yourself"),
-        (["summary", "-d", "mine"], "summary.md: no such file; finish the run first"),
+        (["summary", "-d", "study"], "summary.md: no such file; finish the run first."),
     ],
 )
 def test_bad_input_is_one_sentence_and_the_code_2(
@@ -149,9 +152,16 @@ def test_answers_are_printed_and_works_cited(command: Command, tmp_path: Path) -
     command("init")
     (tmp_path / "study/results").mkdir()
     (tmp_path / "study/results/summary.md").write_text("# Answers\n\nyes\n", encoding="utf-8")
+    file = tmp_path / "study/results/figures/flow/gemma-3-270m.png"
+    file.parent.mkdir(parents=True)
+    file.touch()
     code, printed, _ = command("summary", "-d", "study")
     assert code == 0
     assert "yes" in printed
+    assert printed.endswith("FIGURES AND TABLES\nstudy/results/figures/flow/gemma-3-270m.png\n")
+    (tmp_path / "study/results/summary.md").unlink()
+    _, _, errors = command("summary", "-d", "study")
+    assert errors.endswith("So far, there are study/results/figures/flow/gemma-3-270m.png.\n")
     code, printed, _ = command("cite", "-d", "study")
     assert code == 0
     assert "@inproceedings{Wang2023," in printed and "Hao2021," not in printed
@@ -167,6 +177,51 @@ def test_check_and_report_call_snakemake(command: Command, monkeypatch: pytest.M
         code, printed, _ = command(name, "-d", "study", "--print")
         assert code == 0
         assert shlex.split(printed)[-2:] == last
+
+
+def test_a_run_ends_with_the_paths_of_what_was_asked_for(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("init")
+    shown = ("flow/gemma-3-270m.png", "flow_page/gemma-3-270m/index.html", "heads/another.png")
+    for name in shown:
+        file = tmp_path / "study/results/figures" / name
+        file.parent.mkdir(parents=True)
+        file.touch()
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr("anchorflow.command.app.subprocess.run", lambda *_, **__: done)
+    code, printed, _ = command("run", "-d", "study", "--only", "flow_page,flow,heads")
+    assert (code, printed.splitlines()) == (
+        0,
+        [f"Written: study/results/figures/{name}" for name in (shown[1], shown[0])],
+    )
+    assert command("run", "-d", "study", "--only", "flow", "-n").out == ""  # nothing was written
+
+
+def test_a_check_leaves_out_what_snakemake_says_of_itself(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said = [
+        *("Building DAG of jobs...", "Select jobs to execute...", "Execute 2 jobs...", ""),
+        "tiny: 68 jobs take about 48 seconds on this machine, one after the other",
+        "ERROR: texts.csv: row 3 has no label; complete or remove it.",
+        "Downloading: 50%",
+    ]
+    printing = f"import sys; sys.stderr.write({chr(10).join(said)!r}); sys.exit(3)"
+    assert _call([sys.executable, "-c", printing], quiet=True) == 3
+    assert capfd.readouterr().err.splitlines() == said[-2:]
+
+
+def test_the_estimate_of_some_analyses_has_what_they_read() -> None:
+    assert needed_by([]) == set()
+    assert needed_by(["flow"]) == {"flow"}
+    assert needed_by(["landing"]) == {"landing", "kernel"}
+    assert needed_by(["accuracy"]) == {"accuracy", "attention"}
+    assert needed_by(["claims"]) >= {"flow", "isolation", "kernel"}
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    assert command("--version") == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize(

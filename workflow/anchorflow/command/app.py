@@ -6,18 +6,20 @@ They end with 0 if all is well, with 2 if the input is at fault, and with 1 if s
 import importlib.util
 import logging
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import polars as pl
 import typer
 
+from anchorflow import __version__
 from anchorflow.command.citations import bibtex
 from anchorflow.command.configure import (
     CONFIGURATION,
@@ -29,6 +31,7 @@ from anchorflow.command.configure import (
     task_settings,
     write_configuration,
 )
+from anchorflow.config.analysis import WORLDS
 from anchorflow.config.as_written import read_configuration
 from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
@@ -50,11 +53,38 @@ Folder = Annotated[
     Path, typer.Option("--folder", "-d", help="The run's folder, which has a config.yaml.")
 ]
 Print = Annotated[bool, typer.Option("--print", help="Print the command line instead.")]
+Only = Annotated[
+    str | None, typer.Option(help="Analyses, separated by commas, such as flow,isolation.")
+]
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 _WRITTEN = ("results", "logs", ".snakemake", "report.html")
 _MARKS = (".snakemake", "results/manifest.json")  # one of which every run writes
 # Parts of jobs' sentences that are not about the input.
 _OF_THE_MACHINE = ("no space left on the device", "memory ran out", "fit into ")
+# What Snakemake says of itself, and an estimate of all analyses, which check gives itself.
+_CHATTER = re.compile(
+    r"Using (workflow specific profile|shell)|Assuming unrestricted|Building DAG|Conda environments"
+    r"|Select jobs|Execute \d+ jobs|Nothing to be done|Complete log|Elapsed time|\s*$"
+    r"|\S+: (\d+ jobs take about|how long a run takes)"
+)
+
+
+def _print_version(asked_for: bool) -> None:
+    if asked_for:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -117,28 +147,28 @@ def init(
 
 
 @app.command(context_settings=_PASSED_ON)
-def check(context: typer.Context, folder: Folder = Path(), just_print: Print = False) -> None:
+def check(
+    context: typer.Context, folder: Folder = Path(), only: Only = None, just_print: Print = False
+) -> None:
     """Check configuration, texts and prompts, say how they are read, and what a run takes."""
     config = _enter(folder)
-    _snakemake(
-        ["--cores", "1", "--quiet", "rules", "progress", *context.args, "--", "prompts"], just_print
-    )
+    names = _names(only, config)
+    arguments = ["--cores", "1", "--quiet", "rules", "progress", "host", *context.args]
+    _snakemake([*arguments, "--", "prompts"], just_print, quiet=not context.args)
     if _DRY & {*context.args}:
         return  # there are no prompts to estimate from
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(message)s")
     from anchorflow.command.estimate import log_estimates, log_texts  # import torch, so late
 
     log_texts(config)
-    log_estimates(config)
+    log_estimates(config, names)
 
 
 @app.command(context_settings=_PASSED_ON)
 def run(
     context: typer.Context,
     folder: Folder = Path(),
-    only: Annotated[
-        str | None, typer.Option(help="Analyses, separated by commas, such as flow,isolation.")
-    ] = None,
+    only: Only = None,
     cores: Annotated[str, typer.Option(help="CPU cores.")] = "all",
     profile: Annotated[
         str | None, typer.Option(help="slurm, gpu, or a folder of your own.")
@@ -148,18 +178,17 @@ def run(
     """Run the workflow; further arguments are Snakemake's."""
     known = None if profile is None else _folder_of_profile(profile)
     config = _enter(folder)
-    names = [name.strip() for name in only.split(",")] if only else []
-    if unknown := set(names) - PRESENTED.keys():
-        raise InputError(
-            f"--only: no analysis {', '.join(sorted(unknown))}; there are {', '.join(PRESENTED)}."
-        )
-    for key in filter(None, (PRESENTED[name].asked_for for name in names)):
-        asked(key, config)
+    names = _names(only, config)
     arguments = ["--cores", cores, *context.args]
     if known is not None:
         arguments += ["--profile", str(known)]
     _snakemake([*arguments, *(["--", *names] if names else [])], just_print)
-    if not names and not context.args and Path("results/summary.md").is_file():
+    if context.args:
+        return
+    if names:
+        for file in _presented(config, names):
+            print(f"Written: {folder / file}")
+    elif Path("results/summary.md").is_file():
         print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
 
 
@@ -172,11 +201,15 @@ def report(context: typer.Context, folder: Folder = Path(), just_print: Print = 
 
 @app.command()
 def summary(folder: Folder = Path()) -> None:
-    """Print the answers of the finished run."""
-    page = folder / "results" / "summary.md"
+    """Print the answers of the finished run, and where its figures and tables are."""
+    config = _enter(folder)
+    there = [str(folder / file) for file in _presented(config, PRESENTED)]
+    page = Path("results/summary.md")
     if not page.is_file():
-        raise InputError(f"{page}: no such file; finish the run first.")
+        so_far = f" So far, there are {', '.join(there)}." if there else ""
+        raise InputError(f"{folder / page}: no such file; finish the run first.{so_far}")
     print(for_terminal(page.read_text(encoding="utf-8")))
+    print("\n".join(["FIGURES AND TABLES", *there]))
 
 
 @app.command()
@@ -218,6 +251,27 @@ def _folder_of_profile(name: str) -> Path:
     raise InputError(f"--profile: {name} is neither a folder nor one of {there}; correct it.")
 
 
+def _names(only: str | None, config: Mapping[str, Any]) -> list[str]:
+    """The analyses that ``--only`` names, which the configuration asks for."""
+    names = [name.strip() for name in only.split(",")] if only else []
+    if unknown := set(names) - PRESENTED.keys():
+        raise InputError(
+            f"--only: no analysis {', '.join(sorted(unknown))}; there are {', '.join(PRESENTED)}."
+        )
+    for key in filter(None, (PRESENTED[name].asked_for for name in names)):
+        asked(key, config)
+    return names
+
+
+def _presented(config: Mapping[str, Any], names: Iterable[str]) -> Iterator[Path]:
+    """The figures and tables of some analyses that are there."""
+    files = ("figures/{}/{}.png", "figures/{}/{}/index.html")
+    for name in names:
+        for model in (*config["models"], WORLDS):
+            yield from filter(Path.is_file, (Path("results", f.format(name, model)) for f in files))
+        yield from filter(Path.is_file, [Path(f"results/tables/{name}.html")])
+
+
 def _is_asked_for(key: str, config: Mapping[str, Any]) -> bool:
     section, _, asked_key = key.partition(".")
     return not key or bool(config[section][asked_key])
@@ -238,8 +292,11 @@ def _enter(folder: Path) -> dict[str, Any]:
     return config
 
 
-def _snakemake(arguments: list[str], just_print: bool) -> None:
-    """Run Snakemake with these arguments, or print its command line; exit if it fails."""
+def _snakemake(arguments: list[str], just_print: bool, quiet: bool = False) -> None:
+    """Run Snakemake with these arguments, or print its command line; exit if it fails.
+
+    If ``quiet``, what it says of itself is left out, and what jobs say remains.
+    """
     if sys.platform == "win32":
         raise InputError(
             "the workflow runs on Linux and macOS; on Windows, use it in WSL, or the Python API."
@@ -252,10 +309,24 @@ def _snakemake(arguments: list[str], just_print: bool) -> None:
         print(shlex.join(["cd", str(Path.cwd())]), "&&", shlex.join(command))
         raise typer.Exit
     started = time.time() - 0.1  # the times of files lag behind the clock by up to a tick
-    if subprocess.run(command, check=False, env=_environment()).returncode:
+    if _call(command, quiet):
         if not {"--unlock", *_DRY} & {*arguments}:  # which take no lock
             _check_lock()
         raise typer.Exit(2 if _input_is_at_fault(started) else 1)
+
+
+def _call(command: list[str], quiet: bool) -> int:
+    """Run a command and return its code; if ``quiet``, without Snakemake's chatter."""
+    if not quiet:
+        return subprocess.run(command, check=False, env=_environment()).returncode
+    with subprocess.Popen(
+        command, env=_environment(), stderr=subprocess.PIPE, text=True, errors="replace"
+    ) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if not _CHATTER.match(line):
+                print(line, end="", file=sys.stderr, flush=True)
+    return running.returncode
 
 
 def _check_lock() -> None:
