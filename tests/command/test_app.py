@@ -287,7 +287,7 @@ def test_a_lock_is_told_with_the_command_that_removes_it(command: Command, tmp_p
     code, _, errors = command("check", "-d", "study")
     there = str(tmp_path / "study")
     assert code == 2
-    assert errors.startswith(f"ERROR: {there}: another run is active in this folder, or a killed")
+    assert f"\nERROR: {there}: another run is active in this folder, or a killed" in errors
     assert errors.endswith(f"remove the lock: anchorflow run -d {there} --unlock.\n")
     assert command("run", "-d", "study", "--unlock").code == 0
     assert not locks.exists()
