@@ -3,7 +3,6 @@
 They end with 0 if all is well, with 2 if the input is at fault, and with 1 if something else fails.
 """
 
-import importlib.util
 import logging
 import os
 import re
@@ -13,8 +12,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import polars as pl
 import typer
@@ -37,7 +39,11 @@ from anchorflow.config.configuration import asked, complete_configuration
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY, WORKFLOW
 from anchorflow.config.stages import PRESENTED
+from anchorflow.store.replacing import replacing
 from anchorflow.summary.page import for_terminal
+
+if TYPE_CHECKING:
+    from anchorflow.explore.task import OpenedTask
 
 _DRY = {"-n", "--dry-run", "--dryrun"}
 
@@ -57,7 +63,8 @@ Only = Annotated[
     str | None, typer.Option(help="Analyses, separated by commas, such as flow,isolation.")
 ]
 _PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
-_WRITTEN = ("results", "logs", ".snakemake", "report.html")
+_PAGE = "flow.html"
+_WRITTEN = (_PAGE, "results", "logs", ".snakemake", "report.html")
 _MARKS = (".snakemake", "results/manifest.json")  # one of which every run writes
 # Parts of jobs' sentences that are not about the input.
 _OF_THE_MACHINE = ("no space left on the device", "memory ran out", "fit into ")
@@ -192,6 +199,64 @@ def run(
         print(for_terminal(Path("results/summary.md").read_text(encoding="utf-8")))
 
 
+@app.command()
+def show(
+    folder: Folder = Path(),
+    text: Annotated[
+        list[str] | None, typer.Option(help="The text, by field; by default, a test text of the run.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Of the run; by default, its first.")] = None,
+    task: Annotated[str | None, typer.Option(help="Of the run; by default, its first.")] = None,
+    page: Annotated[
+        Path | None, typer.Option(help=f"The page to write; by default, {_PAGE} in the folder.")
+    ] = None,
+) -> None:
+    """Write the page of one text's information flow, after the run's first demonstrations."""
+    there = folder / _PAGE if page is None else page
+    file = there.resolve()  # before the folder becomes the current one
+    if file.is_dir() or not file.parent.is_dir():
+        raise InputError(f"--page: {there} is no file that can be written; name another.")
+    opened = _opened_task(folder, model, task)
+    given = opened.drawn.query if text is None else tuple(text)
+    if len(given) != len(opened.fields):
+        raise InputError(
+            f"--text: give one for each field of {opened.task} ({', '.join(opened.fields)}), in "
+            "this order."
+        )
+    prompt = opened.ask(replace(opened.drawn, query=given))
+    title = f"Information flow: {opened.name}, {opened.task}"
+    with replacing(file) as temporary:
+        prompt.show(title=title).save(temporary)
+    print(f"Written: {there}")
+
+
+@app.command()
+def explore(
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", "-d", help="A run's folder; by default, a small model's own."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Of the run; without one, a folder that save_pretrained wrote."),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Of the run; by default, its first.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any free one.")] = 8899,
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+) -> None:
+    """Open a page on which to type a prompt, see its information flow, and cut it."""
+    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+        raise InputError(
+            f"{' and '.join(missing)}: not installed; run pip install 'anchorflow[explore]'."
+        )
+    if folder is None:
+        folder, model = _own_folder(model), None
+    opened = _opened_task(folder, model, task)
+    from anchorflow.explore.server import serve
+
+    serve(opened, port, browser)
+
+
 @app.command(context_settings=_PASSED_ON)
 def report(context: typer.Context, folder: Folder = Path(), just_print: Print = False) -> None:
     """Collect figures and tables of the finished run in report.html."""
@@ -272,6 +337,43 @@ def _presented(config: Mapping[str, Any], names: Iterable[str]) -> Iterator[Path
         yield from filter(Path.is_file, [Path(f"results/tables/{name}.html")])
 
 
+def _own_folder(model: str | None) -> Path:
+    """A folder of explore's own, with the default configuration of a model, made if need be."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "anchorflow"
+    if model is None:
+        name, folder = "gemma-3-270m", cache / "gemma-3-270m"
+        settings = packaged("models", name)
+    else:
+        where = Path(model).resolve()
+        if not where.is_dir():
+            raise InputError(
+                f"--model: {model} is no folder; name one that save_pretrained wrote, or write a "
+                "configuration with anchorflow init, and name its folder with -d."
+            )
+        name = name_of(where.name, "model")
+        folder = cache / f"{name}-{sha256(str(where).encode()).hexdigest()[:8]}"
+        settings = model_settings(str(where), None, folder)
+    if not (folder / CONFIGURATION).is_file():
+        write_configuration(folder, {name: settings}, {"reviews": packaged("tasks", "reviews")})
+    return folder
+
+
+def _opened_task(folder: Path, model: str | None, task: str | None) -> "OpenedTask":
+    """A run's model and task, the first unless they are named, after preparing what they need."""
+    config = _enter(folder)
+    chosen = []
+    for what, name in (("model", model), ("task", task)):
+        known = config[f"{what}s"]
+        if name is not None and name not in known:
+            raise InputError(f"--{what}: {name} is none of the run's: {', '.join(known)}.")
+        chosen.append(next(iter(known)) if name is None else name)
+    from anchorflow.explore.task import OpenedTask, targets  # imports torch, so late
+
+    quiet = ["--quiet", "rules", "progress", "host"]
+    _snakemake(["--cores", "all", *quiet, "--", *targets(config, *chosen)], False, quiet=True)
+    return OpenedTask(config, *chosen, Path("results"))
+
+
 def _is_asked_for(key: str, config: Mapping[str, Any]) -> bool:
     section, _, asked_key = key.partition(".")
     return not key or bool(config[section][asked_key])
@@ -301,7 +403,7 @@ def _snakemake(arguments: list[str], just_print: bool, quiet: bool = False) -> N
         raise InputError(
             "the workflow runs on Linux and macOS; on Windows, use it in WSL, or the Python API."
         )
-    if importlib.util.find_spec("snakemake") is None:
+    if find_spec("snakemake") is None:
         raise InputError("Snakemake is not installed; run pip install 'anchorflow[workflow]'.")
     named = ["--snakefile", str(REPOSITORY / "Snakefile"), "--configfile", CONFIGURATION]
     command = [sys.executable, "-m", "snakemake", *named, *arguments]

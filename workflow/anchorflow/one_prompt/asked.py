@@ -54,6 +54,8 @@ _COPIES = 3  # of attention matrices: weights, gradients, and their product or a
 _AT_ONCE = 2**25  # entries of edges [L, B, T, T] in one run
 _TOKENS = 1024  # in one batch of prompts without a demonstration, or with another label
 TO = ("target", "label_words", "all")
+_FROM = dict(zip(TO, ("the target", "label words", "all later tokens"), strict=True))
+_NAMED = 6  # tokens and answers in the words for a change
 _COLORS = ("#0072b2", "#d55e00", "#777777")
 
 
@@ -174,9 +176,16 @@ class AskedPrompt:
         return FlowPage(title, page(title, self.page_data(label, cut, factor)))
 
     def page_data(
-        self, label: int | str | None = None, cut: Cut | None = None, factor: float = 1.0
+        self,
+        label: int | str | None = None,
+        cut: Cut | None = None,
+        factor: float = 1.0,
+        flows_cut: bool = True,
     ) -> dict[str, Any]:
-        """The data of :meth:`show`'s page; single cuts of flows only where nothing is changed."""
+        """The data of :meth:`show`'s page.
+
+        Where nothing is changed, each flow is cut in each layer, unless ``flows_cut`` is false.
+        """
         at, edit = self.label(label), self._edit(cut, factor, keeps=True)
         self._check_memory(len(decoder_layers(self.model)), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
@@ -193,18 +202,49 @@ class AskedPrompt:
         }
         row["strongest_pq"] = _strongest(matrices, flow_masks(row))
         untouched = cut is None and factor == 1
-        cuts = cut_flows(self.model, batch, row) if untouched and row["label_positions"] else None
+        measured = untouched and flows_cut and row["label_positions"]
+        cuts = cut_flows(self.model, batch, row) if measured else None
         none = pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))
         data = page_data(row, matrices, self.answers, _COLORS, none if cuts is None else cuts)
         facts = data["facts"]
         data["facts"] = {"label": facts["true label"], "prediction": facts["prediction"]}
-        writing = writing_of(self.model)
+        data["facts"] |= self._told(cut, factor, probabilities)
+        data["cut_tokens"] = self._keys(cut) if cut else []
         data["heads"] = None
-        if writing is not None:
-            # In the unchanged prompt: what a head reads is attention that the edit replaces.
-            found = read_and_written(self.model, writing, batch)
-            data["heads"] = heads_data(row, found, self.answers)
+        if self._heads is not None:
+            data["heads"] = heads_data(row, self._heads, self.answers)
         return data
+
+    @cached_property
+    def _heads(self) -> pl.DataFrame | None:
+        """What heads read and write in the unchanged prompt; None where that is not known."""
+        writing = writing_of(self.model)
+        return None if writing is None else read_and_written(self.model, writing, self.batch)
+
+    def _told(
+        self, cut: Cut | None, factor: float, probabilities: Sequence[float]
+    ) -> dict[str, str]:
+        """What is changed, and the probabilities of the answers before and after, in words."""
+        told = {}
+        if cut is not None:
+            texts = [repr(self.tokens[key].strip(" ")) for key in self._keys(cut)]
+            some = ", ".join(texts[:_NAMED]) + f" and {len(texts) - _NAMED} more" * (
+                len(texts) > _NAMED
+            )
+            told["cut"] = (
+                f"attention from {_FROM[cut.to]} to {some}; {_numbers('layer', cut.layers)}, "
+                f"{_numbers('head', cut.heads)}"
+            )
+        if factor != 1:
+            told["re-weighted"] = f"attention to label words × {factor:.3g}"
+        if told:
+            before = self.plain.label_logits[0].softmax(-1).tolist()
+            pairs = list(zip(self.words, before, probabilities, strict=True))
+            shown = sorted({*self._groups}, key=lambda at: -max(pairs[at][1:]))[:_NAMED]
+            told["probabilities"] = ", ".join(
+                "{} {:.2f} → {:.2f}".format(*pairs[at]) for at in sorted(shown)
+            )
+        return told
 
     def cut(
         self,
@@ -290,16 +330,14 @@ class AskedPrompt:
         other answers', ``writes``, of which ``from_label_words`` is the part that it reads there,
         in logits.
         """
-        writing = writing_of(self.model)
-        if writing is None:
+        if self._heads is None:
             raise InputError(
                 "heads: where this architecture's heads write is not known; ask for show or cut."
             )
         at = sorted(set(self._groups)).index(self.label(label))
         of_words = pl.col("token").is_in(label_word_positions(self.prompt))
-        found = read_and_written(self.model, writing, self.batch)
         return (
-            found.with_columns(pl.col("writes").list.get(at))
+            self._heads.with_columns(pl.col("writes").list.get(at))
             .group_by("layer", "head", maintain_order=True)
             .agg(
                 label_words=pl.col("attention").filter(of_words).sum(),
@@ -420,6 +458,10 @@ class AskedPrompt:
             return [prompt.prompt["target_position"]]
         return label_word_positions(prompt.prompt)
 
+    def _keys(self, cut: Cut) -> list[int]:
+        """The tokens to which attention is cut."""
+        return positions_named(self.prompt, self.tokens, cut.tokens)
+
     def _edges(self, cut: Cut) -> np.ndarray:
         """The edges of a cut, [T, T], true from row to key."""
         if cut.to not in TO:
@@ -429,8 +471,7 @@ class AskedPrompt:
         if rows is None:
             rows = label_word_positions(self.prompt)
         edges = np.zeros((count, count), bool)
-        keys = positions_named(self.prompt, self.tokens, cut.tokens)
-        edges[np.ix_(rows, keys)] = True
+        edges[np.ix_(rows, self._keys(cut))] = True
         edges &= np.tri(count, k=-1, dtype=bool)
         if not edges.any():
             raise InputError(f"tokens: none of them precedes what to={cut.to!r} means.")
@@ -520,6 +561,16 @@ def _several(numbers: int | Collection[int] | None) -> tuple[int, ...] | None:
     if numbers is None:
         return None
     return (numbers,) if isinstance(numbers, int) else tuple(numbers)
+
+
+def _numbers(name: str, numbers: Collection[int] | None) -> str:
+    """Layers or heads in words."""
+    if numbers is None:
+        return f"all {name}s"
+    found = sorted({*numbers})
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"{name}s {found[0]} to {found[-1]}"
+    return f"{name}{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
 
 
 def _against_first(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
