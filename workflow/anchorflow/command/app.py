@@ -203,7 +203,7 @@ def run(
 def show(
     folder: Folder = Path(),
     text: Annotated[
-        list[str] | None, typer.Option(help="The text, by field; by default, a test text of the run.")
+        list[str] | None, typer.Option(help="The text, by field; by default, a test text.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Of the run; by default, its first.")] = None,
     task: Annotated[str | None, typer.Option(help="Of the run; by default, its first.")] = None,

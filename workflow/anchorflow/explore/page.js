@@ -103,7 +103,7 @@ function writeText(parent, text, name) {
     const called = live.fields.length > 1 ? `${name}, ${field}` : name;
     const area = Object.assign(element("textarea", box), { rows: 1, value: text[k], dir: "auto" });
     area.setAttribute("aria-label", called);
-    area.placeholder = called;
+    if (live.fields.length > 1) area.placeholder = field;
     area.addEventListener("input", () => {
       text[k] = area.value;
       forgetTokens();

@@ -207,7 +207,10 @@ class AskedPrompt:
         none = pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))
         data = page_data(row, matrices, self.answers, _COLORS, none if cuts is None else cuts)
         facts = data["facts"]
-        data["facts"] = {"label": facts["true label"], "prediction": facts["prediction"]}
+        data["facts"] = {
+            "saliency of": f"the loss of {facts['true label']}",
+            "prediction": facts["prediction"],
+        }
         data["facts"] |= self._told(cut, factor, probabilities)
         data["cut_tokens"] = self._keys(cut) if cut else []
         data["heads"] = None
@@ -227,7 +230,7 @@ class AskedPrompt:
         """What is changed, and the probabilities of the answers before and after, in words."""
         told = {}
         if cut is not None:
-            texts = [repr(self.tokens[key].strip(" ")) for key in self._keys(cut)]
+            texts = [f"“{self.tokens[key].strip(' ')}”" for key in self._keys(cut)]
             some = ", ".join(texts[:_NAMED]) + f" and {len(texts) - _NAMED} more" * (
                 len(texts) > _NAMED
             )

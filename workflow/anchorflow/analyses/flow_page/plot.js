@@ -368,8 +368,9 @@ function listArcs(title, some, other) {
 // Values of the token under the pointer, else of the focused one, and its arcs among those drawn.
 function describe() {
   const token = state.hovered ?? state.focused;
-  const write = (name, text) => element(name, byId("details"), text);
+  const write = (name, text, kind) => element(name, byId("details"), text, kind);
   byId("details").replaceChildren();
+  write("p", visible(data.facts.probabilities ?? data.facts.prediction), "answer");
   for (const one of document.querySelectorAll(".linked, .active")) {
     one.classList.remove("linked", "active");
   }
