@@ -5,7 +5,8 @@
 const live = data.live;
 const TYPING = 400; // milliseconds without a key until the server is asked
 const tab = crypto.randomUUID();
-const asked = { number: 0, timer: null, ticking: null };
+// The number of the last request, and of the last one that is answered or refused.
+const asked = { number: 0, settled: 0, timer: null, ticking: null };
 const fresh = () => structuredClone({ ...live.state, label: null, cut: null, beta: 0 });
 let question = restored() ?? fresh();
 const clearCut = { tokens: [], to: "target", layers: null, heads: null };
@@ -27,7 +28,10 @@ const cut = () => (question.cut ??= structuredClone(clearCut));
 function ask({ typing = false, flows_cut = false } = {}) {
   history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
   clearTimeout(asked.timer);
-  asked.timer = setTimeout(() => answer(flows_cut), typing ? TYPING : 0);
+  asked.timer = setTimeout(() => {
+    asked.timer = null;
+    answer(flows_cut);
+  }, typing ? TYPING : 0);
 }
 
 async function sent(path, flows_cut) {
@@ -66,6 +70,7 @@ async function waiting(work) {
       ? "The server does not answer; run anchorflow explore again." : visible(error.message);
   }
   if (!finished) return; // a newer request has taken its place
+  asked.settled = asked.number;
   clearInterval(asked.ticking);
   byId("progress").hidden = true;
   document.body.classList.remove("stale");
