@@ -3,6 +3,7 @@
 They end with 0 if all is well, with 2 if the input is at fault, and with 1 if something else fails.
 """
 
+import io
 import logging
 import os
 import re
@@ -421,11 +422,10 @@ def _call(command: list[str], quiet: bool) -> int:
     """Run a command and return its code; if ``quiet``, without Snakemake's chatter."""
     if not quiet:
         return subprocess.run(command, check=False, env=_environment()).returncode
-    with subprocess.Popen(
-        command, env=_environment(), stderr=subprocess.PIPE, text=True, errors="replace"
-    ) as running:
+    with subprocess.Popen(command, env=_environment(), stderr=subprocess.PIPE) as running:
         assert running.stderr is not None
-        for line in running.stderr:
+        # Progress bars end their lines with a carriage return.
+        for line in io.TextIOWrapper(running.stderr, "utf-8", errors="replace", newline=""):
             if not _CHATTER.match(line):
                 print(line, end="", file=sys.stderr, flush=True)
     return running.returncode

@@ -271,7 +271,11 @@ function begin() {
     toggleToken(Number(event.target.dataset.token));
   });
   for (const [id, event] of [["heads", "click"], ["controls", "input"]]) {
-    byId(id).addEventListener(event, () => { byId("chosen-head").disabled = state.head === null; });
+    byId(id).addEventListener(event, () => {
+      byId("chosen-head").disabled = state.head === null;
+      const name = state.head === null ? "one head" : `head ${state.layer}.${state.head}`;
+      byId("chosen-head").textContent = `in ${name} only`;
+    });
   }
   window.addEventListener("hashchange", () => {
     question = restored() ?? fresh();

@@ -225,7 +225,9 @@ function writeHeads() {
     square.addEventListener("click", () => chooseLayer(layer, head));
     square.addEventListener("keydown", (event) => moveAmong(event, svg, heads.length));
   }));
-  element("span", row, `layers 0 to ${totals.length - 1}; up to ${nats(most)} logits`, "note");
+  const unchanged = data.facts.probabilities ? "; all of the unchanged prompt" : "";
+  const range = `layers 0 to ${totals.length - 1}; up to ${nats(most)} logits${unchanged}`;
+  element("span", row, range, "note");
 }
 
 function chooseLayer(layer, head = null) {
