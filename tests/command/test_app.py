@@ -1,5 +1,6 @@
 """The command: what it hands to Snakemake, what it prints, and with which code it ends."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -13,12 +14,13 @@ import yaml
 from transformers import AutoConfig
 
 from anchorflow import __version__
-from anchorflow.command.app import _call, _environment, _input_is_at_fault
+from anchorflow.command.app import _call, _environment, _input_is_at_fault, _own_folder
 from anchorflow.command.entry import main
 from anchorflow.command.estimate import needed_by
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
 from anchorflow.model.size import check_conversion
+from opened_tasks import prepared
 from tiny_models import GIANT
 
 OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_size.py has it
@@ -99,6 +101,14 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["init", "mine/config.yaml"], "mine/config.yaml: is a file; name another folder"),
         (["clean", "-d", "other"], "config.yaml: no such file"),
         (["clean", "-d", "listed", "--yes"], "no run has begun here; delete results yourself"),
+        (["show", "-d", "study", "--model", "other"], "--model: other is none of the run's: gemma"),
+        (
+            ["show", "-d", "study", "--task", "other"],
+            "--task: other is none of the run's: reviews.",
+        ),
+        (["show", "-d", "study", "--page", "study"], "--page: study is no file that can be"),
+        (["show", "-d", "study", "--page", "no/x.html"], "--page: no/x.html is no file that can"),
+        (["explore", "--model", "owner/name"], "--model: owner/name is no folder"),
         (["summary", "-d", "study"], "summary.md: no such file; finish the run first."),
     ],
 )
@@ -259,6 +269,60 @@ def test_a_machine_that_is_too_small_is_not_the_input_s_fault(
     (tmp_path / "logs/x.log").write_text(f"ERROR: {refused.value}\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert not _input_is_at_fault(0)
+
+
+def test_a_text_s_page_is_written_and_replaces_the_one_before(
+    command: Command, tmp_path: Path, resolved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("init")
+    (tmp_path / "results").mkdir()
+    opened = prepared(tmp_path / "results", resolved)
+    called = []
+    monkeypatch.setattr("anchorflow.command.app._call", lambda line, _: called.append(line[-2:]))
+    monkeypatch.setattr("anchorflow.explore.task.OpenedTask", lambda *_: opened)
+    assert command("show", "-d", "study", "--text", "I laughed") == (
+        0,
+        "Written: study/flow.html\n",
+        "",
+    )
+    assert called == [
+        ["results/models/gemma-3-270m", "results/prompts/gemma-3-270m/reviews/0.parquet"]
+    ]
+    first = (tmp_path / "study/flow.html").read_text(encoding="utf-8")
+    assert "".join(
+        json.loads(first.partition('id="data">')[2].partition("<")[0])["texts"]
+    ).endswith("Review: I laughed\nSentiment:")
+    assert command("show", "-d", "study", "--page", "mine.html").out == "Written: mine.html\n"
+    assert (tmp_path / "mine.html").is_file()
+    code, _, errors = command("show", "-d", "study", "--text", "a", "--text", "b")
+    assert code == 2 and "--text: give one for each field of reviews (text)" in errors
+    assert (tmp_path / "study/flow.html").read_text(encoding="utf-8") == first
+
+
+def test_a_model_of_one_s_own_is_explored_in_a_folder_of_its_own(
+    tmp_path: Path, tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folders = [_own_folder(None), _own_folder(str(tiny_model_directory))]
+    assert folders[1] == _own_folder(str(tiny_model_directory))
+    assert [len(list((tmp_path / "anchorflow").iterdir())), folders[0].name] == [2, "gemma-3-270m"]
+    config = yaml.safe_load((folders[1] / "config.yaml").read_text(encoding="utf-8"))
+    ((name, model),) = config["models"].items()
+    assert folders[1].name.startswith(f"{name}-")
+    assert (folders[1] / model["path"]).resolve() == tiny_model_directory.resolve()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="set XDG_CACHE_HOME to a folder"):
+        _own_folder(None)
+
+
+def test_explore_names_the_extra_that_it_lacks(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    said = "ERROR: starlette and uvicorn: not installed; run pip install 'anchorflow[explore]'.\n"
+    assert command("explore") == (2, "", said)
 
 
 def test_without_its_libraries_and_on_windows_the_command_says_what_to_do(

@@ -339,7 +339,7 @@ def _presented(config: Mapping[str, Any], names: Iterable[str]) -> Iterator[Path
 
 
 def _own_folder(model: str | None) -> Path:
-    """A folder of explore's own, with the default configuration of a model, made if need be."""
+    """A folder of explore's own, with the default configuration of a model."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "anchorflow"
     if model is None:
         name, folder = "gemma-3-270m", cache / "gemma-3-270m"
@@ -354,15 +354,21 @@ def _own_folder(model: str | None) -> Path:
         name = name_of(where.name, "model")
         folder = cache / f"{name}-{sha256(str(where).encode()).hexdigest()[:8]}"
         settings = model_settings(str(where), None, folder)
-    if not (folder / CONFIGURATION).is_file():
+    try:
+        (folder / CONFIGURATION).unlink(missing_ok=True)  # an earlier version may have written it
         write_configuration(folder, {name: settings}, {"reviews": packaged("tasks", "reviews")})
+    except OSError as error:
+        raise InputError(
+            f"{folder}: can't be written ({error.strerror}); set XDG_CACHE_HOME to a folder that "
+            "can, or name a run's folder with -d."
+        ) from None
     return folder
 
 
 def _opened_task(folder: Path, model: str | None, task: str | None) -> "OpenedTask":
     """A run's model and task, the first unless they are named, after preparing what they need."""
     config = _enter(folder)
-    chosen = []
+    chosen: list[str] = []
     for what, name in (("model", model), ("task", task)):
         known = config[f"{what}s"]
         if name is not None and name not in known:
@@ -372,7 +378,7 @@ def _opened_task(folder: Path, model: str | None, task: str | None) -> "OpenedTa
 
     quiet = ["--quiet", "rules", "progress", "host"]
     _snakemake(["--cores", "all", *quiet, "--", *targets(config, *chosen)], False, quiet=True)
-    return OpenedTask(config, *chosen, Path("results"))
+    return OpenedTask(config, chosen[0], chosen[1], Path("results"))
 
 
 def _is_asked_for(key: str, config: Mapping[str, Any]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
+from anchorflow.config.analysis import Measured, Presented, Summary
 from anchorflow.config.stages import PRESENTED, read_by_claims
 from anchorflow.model.cost import estimate_of_run
 from anchorflow.model.devices import choose_device
@@ -66,8 +67,9 @@ def needed_by(names: Iterable[str]) -> set[str]:
         if name in PRESENTED and name not in found:
             found.add(name)
             of = PRESENTED[name]
-            parts = filter(None, (of.measured, of.summary, of.figure, of.table))
-            reads = [read for part in parts for read in part.reads.values()]
+            parts: list[Measured | Summary | Presented | None]
+            parts = [of.measured, of.summary, of.figure, of.table]
+            reads = [read for part in parts if part for read in part.reads.values()]
             reads += read_by_claims().values() if name == "claims" else ()
             left += chain.from_iterable(read.split("/")[:2] for read in reads)
     return found

@@ -15,6 +15,7 @@ from anchorflow.config.errors import InputError
 from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.model.opening import open_for_job
 from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.one_prompt.asked import AskedPrompt
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.template import Template
@@ -52,8 +53,9 @@ class OpenedTask:
         samples = read_table(folder / f"samples/{task}/{self._seed}.parquet", SAMPLES)
         self._wording = read_settings(built)
         whole_words = config["scoring"] == "whole_word"
-        tokenizer = folder / "tokenizers" / model
-        self._builder = PromptBuilder.open(tokenizer, self._wording, model, task, whole_words)
+        resolved = folder / "tokenizers" / model
+        self._tokenizer = open_tokenizer(resolved)
+        self._builder = PromptBuilder.open(resolved, self._wording, model, task, whole_words)
         self.fields: tuple[str, ...] = tuple(self._wording["fields"])
         first = samples.filter(demonstrations="fixed").row(0, named=True)
         shown = zip(first["demonstration_texts"], first["demonstration_labels"], strict=True)
@@ -113,7 +115,7 @@ class OpenedTask:
 
         return AskedPrompt(
             self.model,
-            builder.tokenizer,
+            self._tokenizer,
             row(every),
             asked.labels,
             without=lambda number: row([*every[:number], *every[number + 1 :]]),
