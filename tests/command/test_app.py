@@ -1,5 +1,6 @@
 """The command: what it hands to Snakemake, what it prints, and with which code it ends."""
 
+import json
 import shlex
 import subprocess
 import sys
@@ -12,11 +13,14 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
-from anchorflow.command.app import _environment, _input_is_at_fault
+from anchorflow import __version__
+from anchorflow.command.app import _call, _environment, _input_is_at_fault, _own_folder
 from anchorflow.command.entry import main
+from anchorflow.command.estimate import needed_by
 from anchorflow.config.errors import InputError
 from anchorflow.config.places import REPOSITORY
 from anchorflow.model.size import check_conversion
+from opened_tasks import prepared
 from tiny_models import GIANT
 
 OF_MEMORY = "do not fit into the 1.0 GiB that are available"  # as tests/model/test_size.py has it
@@ -85,6 +89,7 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["run"], "config.yaml: no such file; write one with anchorflow init"),
         (["run", "-d", "mine"], "tasks.mine"),
         (["run", "-d", "study", "--only", "flow,flows"], "no analysis flows; there are attention,"),
+        (["check", "-d", "study", "--only", "flows"], "no analysis flows; there are attention,"),
         (["init", "other", "--revision", "main"], "--revision goes with --model"),
         (["init", "other", "--model", "nowhere"], "nowhere: no such folder"),
         (["init", "other", "--template", "x"], "--template goes with --train"),
@@ -96,7 +101,15 @@ def test_a_profile_and_partitions_of_one_s_own_are_handed_on(
         (["init", "mine/config.yaml"], "mine/config.yaml: is a file; name another folder"),
         (["clean", "-d", "other"], "config.yaml: no such file"),
         (["clean", "-d", "listed", "--yes"], "no run has begun here; delete results yourself"),
-        (["summary", "-d", "mine"], "summary.md: no such file; finish the run first"),
+        (["show", "-d", "study", "--model", "other"], "--model: other is none of the run's: gemma"),
+        (
+            ["show", "-d", "study", "--task", "other"],
+            "--task: other is none of the run's: reviews.",
+        ),
+        (["show", "-d", "study", "--page", "study"], "--page: study is no file that can be"),
+        (["show", "-d", "study", "--page", "no/x.html"], "--page: no/x.html is no file that can"),
+        (["explore", "--model", "owner/name"], "--model: owner/name is no folder"),
+        (["summary", "-d", "study"], "summary.md: no such file; finish the run first."),
     ],
 )
 def test_bad_input_is_one_sentence_and_the_code_2(
@@ -149,9 +162,16 @@ def test_answers_are_printed_and_works_cited(command: Command, tmp_path: Path) -
     command("init")
     (tmp_path / "study/results").mkdir()
     (tmp_path / "study/results/summary.md").write_text("# Answers\n\nyes\n", encoding="utf-8")
+    file = tmp_path / "study/results/figures/flow/gemma-3-270m.png"
+    file.parent.mkdir(parents=True)
+    file.touch()
     code, printed, _ = command("summary", "-d", "study")
     assert code == 0
     assert "yes" in printed
+    assert printed.endswith("FIGURES AND TABLES\nstudy/results/figures/flow/gemma-3-270m.png\n")
+    (tmp_path / "study/results/summary.md").unlink()
+    _, _, errors = command("summary", "-d", "study")
+    assert errors.endswith("So far, there are study/results/figures/flow/gemma-3-270m.png.\n")
     code, printed, _ = command("cite", "-d", "study")
     assert code == 0
     assert "@inproceedings{Wang2023," in printed and "Hao2021," not in printed
@@ -167,6 +187,51 @@ def test_check_and_report_call_snakemake(command: Command, monkeypatch: pytest.M
         code, printed, _ = command(name, "-d", "study", "--print")
         assert code == 0
         assert shlex.split(printed)[-2:] == last
+
+
+def test_a_run_ends_with_the_paths_of_what_was_asked_for(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("init")
+    shown = ("flow/gemma-3-270m.png", "flow_page/gemma-3-270m/index.html", "heads/another.png")
+    for name in shown:
+        file = tmp_path / "study/results/figures" / name
+        file.parent.mkdir(parents=True)
+        file.touch()
+    done = subprocess.CompletedProcess([], 0)
+    monkeypatch.setattr("anchorflow.command.app.subprocess.run", lambda *_, **__: done)
+    code, printed, _ = command("run", "-d", "study", "--only", "flow_page,flow,heads")
+    assert (code, printed.splitlines()) == (
+        0,
+        [f"Written: study/results/figures/{name}" for name in (shown[1], shown[0])],
+    )
+    assert command("run", "-d", "study", "--only", "flow", "-n").out == ""  # nothing was written
+
+
+def test_a_check_leaves_out_what_snakemake_says_of_itself(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said = [
+        *("Building DAG of jobs...", "Select jobs to execute...", "Execute 2 jobs...", ""),
+        "tiny: 68 jobs take about 48 seconds on this machine, one after the other",
+        "ERROR: texts.csv: row 3 has no label; complete or remove it.",
+        "Downloading: 50%",
+    ]
+    printing = f"import sys; sys.stderr.write({chr(10).join(said)!r}); sys.exit(3)"
+    assert _call([sys.executable, "-c", printing], quiet=True) == 3
+    assert capfd.readouterr().err.splitlines() == said[-2:]
+
+
+def test_the_estimate_of_some_analyses_has_what_they_read() -> None:
+    assert needed_by([]) == set()
+    assert needed_by(["flow"]) == {"flow"}
+    assert needed_by(["landing"]) == {"landing", "kernel"}
+    assert needed_by(["accuracy"]) == {"accuracy", "attention"}
+    assert needed_by(["claims"]) >= {"flow", "isolation", "kernel"}
+
+
+def test_the_version_is_printed(command: Command) -> None:
+    assert command("--version") == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -206,6 +271,60 @@ def test_a_machine_that_is_too_small_is_not_the_input_s_fault(
     assert not _input_is_at_fault(0)
 
 
+def test_a_text_s_page_is_written_and_replaces_the_one_before(
+    command: Command, tmp_path: Path, resolved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("init")
+    (tmp_path / "results").mkdir()
+    opened = prepared(tmp_path / "results", resolved)
+    called = []
+    monkeypatch.setattr("anchorflow.command.app._call", lambda line, _: called.append(line[-2:]))
+    monkeypatch.setattr("anchorflow.explore.task.OpenedTask", lambda *_: opened)
+    assert command("show", "-d", "study", "--text", "I laughed") == (
+        0,
+        "Written: study/flow.html\n",
+        "",
+    )
+    assert called == [
+        ["results/models/gemma-3-270m", "results/prompts/gemma-3-270m/reviews/0.parquet"]
+    ]
+    first = (tmp_path / "study/flow.html").read_text(encoding="utf-8")
+    assert "".join(
+        json.loads(first.partition('id="data">')[2].partition("<")[0])["texts"]
+    ).endswith("Review: I laughed\nSentiment:")
+    assert command("show", "-d", "study", "--page", "mine.html").out == "Written: mine.html\n"
+    assert (tmp_path / "mine.html").is_file()
+    code, _, errors = command("show", "-d", "study", "--text", "a", "--text", "b")
+    assert code == 2 and "--text: give one for each field of reviews (text)" in errors
+    assert (tmp_path / "study/flow.html").read_text(encoding="utf-8") == first
+
+
+def test_a_model_of_one_s_own_is_explored_in_a_folder_of_its_own(
+    tmp_path: Path, tiny_model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folders = [_own_folder(None), _own_folder(str(tiny_model_directory))]
+    assert folders[1] == _own_folder(str(tiny_model_directory))
+    assert [len(list((tmp_path / "anchorflow").iterdir())), folders[0].name] == [2, "gemma-3-270m"]
+    config = yaml.safe_load((folders[1] / "config.yaml").read_text(encoding="utf-8"))
+    ((name, model),) = config["models"].items()
+    assert folders[1].name.startswith(f"{name}-")
+    assert (folders[1] / model["path"]).resolve() == tiny_model_directory.resolve()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    with pytest.raises(InputError, match="set XDG_CACHE_HOME to a folder"):
+        _own_folder(None)
+
+
+def test_explore_names_the_extra_that_it_lacks(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    said = "ERROR: starlette and uvicorn: not installed; run pip install 'anchorflow[explore]'.\n"
+    assert command("explore") == (2, "", said)
+
+
 def test_without_its_libraries_and_on_windows_the_command_says_what_to_do(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +351,7 @@ def test_a_lock_is_told_with_the_command_that_removes_it(command: Command, tmp_p
     code, _, errors = command("check", "-d", "study")
     there = str(tmp_path / "study")
     assert code == 2
-    assert errors.startswith(f"ERROR: {there}: another run is active in this folder, or a killed")
+    assert f"\nERROR: {there}: another run is active in this folder, or a killed" in errors
     assert errors.endswith(f"remove the lock: anchorflow run -d {there} --unlock.\n")
     assert command("run", "-d", "study", "--unlock").code == 0
     assert not locks.exists()

@@ -1,13 +1,16 @@
 """What a run measures and takes, before any weights are read: texts, prompts, memory and time."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig
 
+from anchorflow.config.analysis import Measured, Presented, Summary
+from anchorflow.config.stages import PRESENTED, read_by_claims
 from anchorflow.model.cost import estimate_of_run
 from anchorflow.model.devices import choose_device
 from anchorflow.model.size import Cost, Size, check_job
@@ -55,15 +58,33 @@ def _beginning(model: str, task: str, seed: int) -> str:
     return " ".join(repr(tokenizer.decode([token], skip_special_tokens=False)) for token in ids)
 
 
-def log_estimates(config: Mapping[str, Any]) -> None:
+def needed_by(names: Iterable[str]) -> set[str]:
+    """The analyses that are measured for some analyses, themselves among them."""
+    found: set[str] = set()
+    left = list(names)
+    while left:
+        name = left.pop()
+        if name in PRESENTED and name not in found:
+            found.add(name)
+            of = PRESENTED[name]
+            parts: list[Measured | Summary | Presented | None]
+            parts = [of.measured, of.summary, of.figure, of.table]
+            reads = [read for part in parts if part for read in part.reads.values()]
+            reads += read_by_claims().values() if name == "claims" else ()
+            left += chain.from_iterable(read.split("/")[:2] for read in reads)
+    return found
+
+
+def log_estimates(config: Mapping[str, Any], names: Collection[str] = ()) -> None:
     """Log for each model how long its run takes, and the memory of its largest batch.
 
-    The run's prompts have been built. Saliency takes the most memory: whole prompts, backward.
+    ``names`` are the analyses that are run, by default all. The run's prompts have been built.
+    Saliency takes the most memory: whole prompts, backward.
     """
     compute = config["compute"]
     for name, settings in config["models"].items():
         folder = Path("results/tokenizers") / name
-        log.info("%s.", estimate_of_run(config, name, folder))
+        log.info("%s.", estimate_of_run(config, name, folder, needed_by(names)))
         prompts = read_tables(sorted(Path("results/prompts", name).glob("*/*.parquet")), PROMPTS)
         dtype = getattr(torch, settings["dtype"])
         architecture = AutoConfig.from_pretrained(folder, trust_remote_code=False)

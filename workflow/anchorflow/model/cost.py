@@ -1,7 +1,7 @@
 """The estimated time of a whole run: the tokens that its analyses run, at this machine's rates."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import reduce
 from multiprocessing import get_context
@@ -72,13 +72,19 @@ def whole_run(
     return found
 
 
-def estimate_of_run(config: Mapping[str, Any], name: str, folder: str | Path) -> str:
-    """The log's sentence about a run's time with one model, whose config.json is in ``folder``."""
+def estimate_of_run(
+    config: Mapping[str, Any], name: str, folder: str | Path, only: Collection[str] = ()
+) -> str:
+    """The log's sentence about a run's time with one model, whose config.json is in ``folder``.
+
+    It is about the analyses ``only``, or about all of them.
+    """
     dtype = getattr(torch, config["models"][name]["dtype"])
     on_gpu = config["compute"]["device"] != "cpu" and torch.cuda.is_available()
     torch.set_num_threads(config["compute"]["threads"])  # as the run's jobs will have
     size = Size.of(AutoConfig.from_pretrained(folder, trust_remote_code=False), dtype)
-    stages = whole_run(config, name, size.depth, size.state)
+    every = whole_run(config, name, size.depth, size.state)
+    stages = {stage: jobs for stage, jobs in every.items() if not only or stage in only}
     rates = Rates.measured(size.hidden, dtype, torch.device("cuda" if on_gpu else "cpu"))
     took = {stage: sum(seconds(job, size, rates) for job in jobs) for stage, jobs in stages.items()}
     total, longest = sum(took.values()), sorted(took, key=lambda stage: -took[stage])[:3]

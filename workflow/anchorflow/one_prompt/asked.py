@@ -35,7 +35,8 @@ from anchorflow.analyses.flow_page.plot import words_of_groups as answer_words
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, batches_of
-from anchorflow.model.layers import decoder_layers, keep_outputs, positions_from, run_layers
+from anchorflow.model.layer_kinds import attention_layers, by_place
+from anchorflow.model.layers import attending_layers, keep_outputs, positions_from, run_layers
 from anchorflow.model.logits import Answers, label_logits, target_logits
 from anchorflow.model.size import available_bytes, gib
 from anchorflow.model.tokenizer import token_groups
@@ -54,6 +55,8 @@ _COPIES = 3  # of attention matrices: weights, gradients, and their product or a
 _AT_ONCE = 2**25  # entries of edges [L, B, T, T] in one run
 _TOKENS = 1024  # in one batch of prompts without a demonstration, or with another label
 TO = ("target", "label_words", "all")
+_FROM = dict(zip(TO, ("the target", "label words", "all later tokens"), strict=True))
+_NAMED = 6  # tokens and answers in the words for a change
 _COLORS = ("#0072b2", "#d55e00", "#777777")
 
 
@@ -134,6 +137,7 @@ class AskedPrompt:
         self.prompt: dict[str, Any] = frame.row(0, named=True)
         self.batch: Batch = next(iter(batches_of(frame, 1, model.device)))
         self.tokens: list[str] = token_texts(tokenizer, self.prompt["token_ids"])
+        self._places = attention_layers(model.config)
         self._groups = token_groups(self.prompt["label_tokens"])
         self.words = answer_words(self.answers, self._groups)
         if len(set(self._groups)) < 2:
@@ -174,11 +178,18 @@ class AskedPrompt:
         return FlowPage(title, page(title, self.page_data(label, cut, factor)))
 
     def page_data(
-        self, label: int | str | None = None, cut: Cut | None = None, factor: float = 1.0
+        self,
+        label: int | str | None = None,
+        cut: Cut | None = None,
+        factor: float = 1.0,
+        flows_cut: bool = True,
     ) -> dict[str, Any]:
-        """The data of :meth:`show`'s page; single cuts of flows only where nothing is changed."""
+        """The data of :meth:`show`'s page.
+
+        Where nothing is changed, each flow is cut in each layer, unless ``flows_cut`` is false.
+        """
         at, edit = self.label(label), self._edit(cut, factor, keeps=True)
-        self._check_memory(len(decoder_layers(self.model)), _COPIES)
+        self._check_memory(len(self._places), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
         with intervene(edit):
             logits = label_logits(self.model, batch)
@@ -193,18 +204,59 @@ class AskedPrompt:
         }
         row["strongest_pq"] = _strongest(matrices, flow_masks(row))
         untouched = cut is None and factor == 1
-        cuts = cut_flows(self.model, batch, row) if untouched and row["label_positions"] else None
+        measured = untouched and flows_cut and row["label_positions"]
+        cuts = cut_flows(self.model, batch, row) if measured else None
         none = pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))
-        data = page_data(row, matrices, self.answers, _COLORS, none if cuts is None else cuts)
+        data = page_data(
+            row,
+            matrices,
+            self.answers,
+            _COLORS,
+            none if cuts is None else self._placed(cuts),
+            self._places,
+        )
         facts = data["facts"]
-        data["facts"] = {"label": facts["true label"], "prediction": facts["prediction"]}
-        writing = writing_of(self.model)
+        data["facts"] = {
+            "saliency of": f"the loss of {facts['true label']}",
+            "prediction": facts["prediction"],
+        }
+        data["facts"] |= self._told(cut, factor, probabilities)
+        data["cut_tokens"] = self._keys(cut) if cut else []
         data["heads"] = None
-        if writing is not None:
-            # In the unchanged prompt: what a head reads is attention that the edit replaces.
-            found = read_and_written(self.model, writing, batch)
-            data["heads"] = heads_data(row, found, self.answers)
+        if self._heads is not None:
+            data["heads"] = heads_data(row, self._heads, self.answers)
         return data
+
+    @cached_property
+    def _heads(self) -> pl.DataFrame | None:
+        """What heads read and write in the unchanged prompt; None where that is not known."""
+        writing = writing_of(self.model)
+        return None if writing is None else read_and_written(self.model, writing, self.batch)
+
+    def _told(
+        self, cut: Cut | None, factor: float, probabilities: Sequence[float]
+    ) -> dict[str, str]:
+        """What is changed, and the probabilities of the answers before and after, in words."""
+        told = {}
+        if cut is not None:
+            texts = [f"“{self.tokens[key].strip(' ')}”" for key in self._keys(cut)]
+            some = ", ".join(texts[:_NAMED]) + f" and {len(texts) - _NAMED} more" * (
+                len(texts) > _NAMED
+            )
+            told["cut"] = (
+                f"attention from {_FROM[cut.to]} to {some}; {_numbers('layer', cut.layers)}, "
+                f"{_numbers('head', cut.heads)}"
+            )
+        if factor != 1:
+            told["re-weighted"] = f"attention to label words × {factor:.3g}"
+        if told:
+            before = self.plain.label_logits[0].softmax(-1).tolist()
+            pairs = list(zip(self.words, before, probabilities, strict=True))
+            shown = sorted({*self._groups}, key=lambda at: -max(pairs[at][1:]))[:_NAMED]
+            told["probabilities"] = ", ".join(
+                "{} {:.2f} → {:.2f}".format(*pairs[at]) for at in sorted(shown)
+            )
+        return told
 
     def cut(
         self,
@@ -256,7 +308,8 @@ class AskedPrompt:
     def _choose(self, cut: Cut, edges: np.ndarray, ranks: Sequence[np.ndarray]) -> Choose:
         """The edges of a cut by layer, and random ones, as the untouched prompt attends."""
         drawn = np.stack(ranks) if ranks else np.zeros((0, *edges.shape), np.int64)
-        chosen = Choose(torch.from_numpy(edges), torch.from_numpy(drawn), cut.layers, cut.heads)
+        layers = self._layers(cut)
+        chosen = Choose(torch.from_numpy(edges), torch.from_numpy(drawn), layers, cut.heads)
         with intervene(chosen):
             run_layers(self.model, self.batch.input_ids)
         return chosen
@@ -290,16 +343,15 @@ class AskedPrompt:
         other answers', ``writes``, of which ``from_label_words`` is the part that it reads there,
         in logits.
         """
-        writing = writing_of(self.model)
-        if writing is None:
+        if self._heads is None:
             raise InputError(
                 "heads: where this architecture's heads write is not known; ask for show or cut."
             )
         at = sorted(set(self._groups)).index(self.label(label))
         of_words = pl.col("token").is_in(label_word_positions(self.prompt))
-        found = read_and_written(self.model, writing, self.batch)
         return (
-            found.with_columns(pl.col("writes").list.get(at))
+            self._placed(self._heads)
+            .with_columns(pl.col("writes").list.get(at))
             .group_by("layer", "head", maintain_order=True)
             .agg(
                 label_words=pl.col("attention").filter(of_words).sum(),
@@ -322,7 +374,7 @@ class AskedPrompt:
             raise InputError("the prompt has no demonstrations; give its label words.")
         before = self._changed(self.plain, 0, at).log_odds
         edit = self._edit(None, 1, keeps=True)
-        self._check_memory(len(decoder_layers(self.model)), _COPIES)
+        self._check_memory(len(self._places), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
         with intervene(edit):
             label_loss(label_logits(self.model, batch), batch).backward()
@@ -384,7 +436,7 @@ class AskedPrompt:
             )
         if donor.prompt["label_tokens"] != self.prompt["label_tokens"]:
             raise InputError("transplant: the two prompts have other answers; give the same.")
-        wanted, layers = self.label(label), decoder_layers(self.model)
+        wanted, layers = self.label(label), attending_layers(self.model)
         with keep_outputs(self.model, range(len(layers))) as kept:
             donors = donor._answers(donor.batch)
 
@@ -404,7 +456,11 @@ class AskedPrompt:
             {"of": "none", "layer": None, **self._changed(self.plain, 0, wanted)._asdict()},
             {"of": "donor", "layer": None, **self._changed(donors, 0, wanted)._asdict()},
             *(
-                {"of": "layer", "layer": row, **self._changed(answers, row, wanted)._asdict()}
+                {
+                    "of": "layer",
+                    "layer": self._places[row],
+                    **self._changed(answers, row, wanted)._asdict(),
+                }
                 for row in range(len(layers))
             ),
         ]
@@ -420,6 +476,10 @@ class AskedPrompt:
             return [prompt.prompt["target_position"]]
         return label_word_positions(prompt.prompt)
 
+    def _keys(self, cut: Cut) -> list[int]:
+        """The tokens to which attention is cut."""
+        return positions_named(self.prompt, self.tokens, cut.tokens)
+
     def _edges(self, cut: Cut) -> np.ndarray:
         """The edges of a cut, [T, T], true from row to key."""
         if cut.to not in TO:
@@ -429,8 +489,7 @@ class AskedPrompt:
         if rows is None:
             rows = label_word_positions(self.prompt)
         edges = np.zeros((count, count), bool)
-        keys = positions_named(self.prompt, self.tokens, cut.tokens)
-        edges[np.ix_(rows, keys)] = True
+        edges[np.ix_(rows, self._keys(cut))] = True
         edges &= np.tri(count, k=-1, dtype=bool)
         if not edges.any():
             raise InputError(f"tokens: none of them precedes what to={cut.to!r} means.")
@@ -448,17 +507,25 @@ class AskedPrompt:
                 "demonstrations."
             )
 
-    def _layers(self, cut: Cut) -> range | Collection[int]:
-        """The layers of a cut; raises InputError for layers or heads that the model lacks."""
+    def _layers(self, cut: Cut) -> list[int]:
+        """The attention layers of a cut, counted densely; raises InputError for others, or heads.
+
+        In :class:`Cut`, layers are counted as in tables, by their place in the model.
+        """
         text = self.model.config.get_text_config()
-        limits = {"layers": text.num_hidden_layers, "heads": text.num_attention_heads}
-        for name, limit in limits.items():
-            beyond = [n for n in getattr(cut, name) or () if not 0 <= n < limit]
-            if beyond:
-                raise InputError(
-                    f"{name}: {beyond[0]} is not between 0 and {limit - 1}; correct it."
-                )
-        return range(limits["layers"]) if cut.layers is None else cut.layers
+        known = {"layers": self._places, "heads": range(text.num_attention_heads)}
+        for name, among in known.items():
+            if beyond := [n for n in getattr(cut, name) or () if n not in among]:
+                some = f"between 0 and {among[-1]}"
+                if len(among) <= among[-1]:  # of a hybrid model
+                    some = f"a layer that attends ({', '.join(map(str, among))})"
+                raise InputError(f"{name}: {beyond[0]} is not {some}; correct it.")
+        wanted = self._places if cut.layers is None else cut.layers
+        return [self._places.index(layer) for layer in wanted]
+
+    def _placed(self, table: pl.DataFrame) -> pl.DataFrame:
+        depth = self.model.config.get_text_config().num_hidden_layers
+        return by_place(table, self._places, depth)
 
     def _edit(self, cut: Cut | None, factor: float = 1, keeps: bool = False) -> Edit:
         words = tuple(label_word_positions(self.prompt))
@@ -520,6 +587,16 @@ def _several(numbers: int | Collection[int] | None) -> tuple[int, ...] | None:
     if numbers is None:
         return None
     return (numbers,) if isinstance(numbers, int) else tuple(numbers)
+
+
+def _numbers(name: str, numbers: Collection[int] | None) -> str:
+    """Layers or heads in words."""
+    if numbers is None:
+        return f"all {name}s"
+    found = sorted({*numbers})
+    if len(found) > 2 and found == list(range(found[0], found[-1] + 1)):
+        return f"{name}s {found[0]} to {found[-1]}"
+    return f"{name}{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
 
 
 def _against_first(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 // Draws the information flow of one prompt from the JSON in #data; plot.py describes its fields.
 // Texts in the data enter the page only through textContent, so that none can act as markup.
 
-const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 const WIDEST = 9; // pixels
 const MOST = 200; // arcs at once; the data have this number per flow and view
@@ -10,9 +9,10 @@ const LISTED = 6; // arcs to a token, and from it
 const DASHES = [[2.4, 1], [], [0.7, 1]]; // per flow, in widths of the arc
 const [FOR, AGAINST] = ["#b35806", "#542788"]; // what heads write for, and against, the true label
 const byId = (id) => document.getElementById(id);
-const shown = new Set(data.flows.keys());
-const state = { view: "layer", layer: data.opens, head: null, count: 40, focused: null, hovered: null };
+const shown = new Set([0, 1, 2]); // flows
+const state = { view: "layer", layer: null, head: null, count: 40, focused: null, hovered: null };
 const tokens = [];
+let data = JSON.parse(byId("data").textContent);
 let arcs = [];
 
 function element(name, parent, text, className = "") {
@@ -68,6 +68,7 @@ function nameBlock(block, name) {
 }
 
 function writeFacts() {
+  byId("facts").replaceChildren();
   for (const [name, value] of Object.entries(data.facts)) {
     const pair = element("div", byId("facts"));
     element("dt", pair, name);
@@ -76,6 +77,9 @@ function writeFacts() {
 }
 
 function writePrompt() {
+  tokens.length = 0;
+  Object.assign(state, { focused: null, hovered: null });
+  byId("prompt").replaceChildren();
   const starts = new Map(data.blocks.map((start, block) => [start, block]));
   let block = element("div", byId("prompt"), undefined, "block");
   if (data.instruction_end !== null) nameBlock(block, "instruction");
@@ -94,24 +98,36 @@ function writePrompt() {
     span.tabIndex = token === 0 ? 0 : -1;
     span.dataset.token = token;
     span.setAttribute("role", "option");
-    span.setAttribute("aria-label", `token ${token}: ${visible(text)} (${role(token)})`);
     if (text.includes("\n")) element("br", block);
     tokens.push(span);
   });
 }
 
+// Marks the tokens to which attention is cut.
+function markCut() {
+  tokens.forEach((span, token) => {
+    const cut = Boolean(data.cut_tokens?.includes(token));
+    span.classList.toggle("cut", cut);
+    const name = `token ${token}: ${visible(data.texts[token])} (${role(token)})`;
+    span.setAttribute("aria-label", cut ? `${name}, cut` : name);
+  });
+}
+
 function writeControls() {
+  byId("averages").replaceChildren();
+  document.querySelector("#flows tbody").replaceChildren();
   Object.assign(byId("layer"), { max: data.layers.length - 1, value: state.layer });
   Object.assign(byId("count"), { max: MOST, value: state.count });
   for (const [key, average] of Object.entries(data.averages)) {
     const label = element("label", byId("averages"));
-    Object.assign(element("input", label), { type: "radio", name: "view", value: key });
+    const checked = state.view === key;
+    Object.assign(element("input", label), { type: "radio", name: "view", value: key, checked });
     label.append(` ${average.name}`);
   }
   data.flows.forEach((flow, index) => {
     const row = element("tr", document.querySelector("#flows tbody"));
     const label = element("label", element("th", row));
-    const box = Object.assign(element("input", label), { type: "checkbox", checked: true });
+    const box = Object.assign(element("input", label), { type: "checkbox", checked: shown.has(index) });
     label.append(` ${flow.name} (${flow.symbol})`);
     box.addEventListener("change", () => {
       shown[box.checked ? "add" : "delete"](index);
@@ -121,12 +137,20 @@ function writeControls() {
     path(drawing("svg", element("td", row), sample), "M0 5H60", index, 3);
     for (const cell of ["mean", "share", "pairs", "cut"]) element("td", row, flow[cell], cell);
   });
-  data.cuts.forEach((_, index) => writeBars(index));
+}
+
+// One row of bars for each flow, and for random tokens; nothing where no single cut was measured.
+function writeCuts() {
+  const measured = data.cuts.flat().some(Boolean);
+  for (const row of byId("cuts").querySelectorAll(".bars")) row.remove();
+  byId("cuts").hidden = !measured;
+  byId("flows").classList.toggle("uncut", !measured);
+  if (measured) data.cuts.forEach((_, index) => writeBars(index));
 }
 
 // What is cut: the flows, and random tokens to which the target attends as much as along S_pq.
-const cutNames = [...data.flows, { symbol: "random", color: "#777" }];
-const mostCut = Math.max(...data.cuts.flat().map((cut) => Math.abs(cut?.[0] ?? 0))) || 1;
+const cutName = (index) => data.flows[index] ?? { symbol: "random", color: "#777" };
+const largest = (cuts) => Math.max(...cuts.map((cut) => Math.abs(cut?.[0] ?? 0)));
 const signed = (value) => `${value > 0 ? "+" : value < 0 ? "−" : ""}${nats(Math.abs(value))}`;
 
 // Effect of cutting a flow in a layer, in words.
@@ -140,14 +164,15 @@ function toldOfCut(flow, layer) {
 // One bar per layer: change of the loss if the flow is cut there.
 function writeBars(flow) {
   const row = element("div", byId("cuts"), undefined, "bars");
-  element("span", row, cutNames[flow].symbol);
+  element("span", row, cutName(flow).symbol);
   const [width, height] = [Math.max(6, Math.min(24, 560 / data.layers.length)), 44];
   const size = { width: width * data.layers.length, height, role: "group" };
-  const svg = drawing("svg", row, { ...size, "aria-label": `cuts of ${cutNames[flow].symbol}` });
+  const most = largest(data.cuts.flat()) || 1;
+  const svg = drawing("svg", row, { ...size, "aria-label": `cuts of ${cutName(flow).symbol}` });
   drawing("path", svg, { d: `M0 ${height / 2}H${size.width}`, stroke: "#bbb" });
   data.cuts[flow].forEach((cut, layer) => {
     if (!cut) return;
-    const long = (Math.abs(cut[0]) / mostCut) * (height / 2 - 1);
+    const long = (Math.abs(cut[0]) / most) * (height / 2 - 1);
     const bar = drawing("g", svg, { role: "button", "data-layer": layer, tabindex: layer ? -1 : 0 });
     const effect = `${data.layers[layer].name}: ${toldOfCut(flow, layer)}`;
     bar.setAttribute("aria-label", effect);
@@ -158,14 +183,13 @@ function writeBars(flow) {
       y: cut[0] > 0 ? height / 2 - long : height / 2,
       width: width - 2,
       height: Math.max(long, 0.5),
-      stroke: cutNames[flow].color,
-      fill: cut[1] === null ? "white" : cutNames[flow].color,
+      stroke: cutName(flow).color,
+      fill: cut[1] === null ? "white" : cutName(flow).color,
     });
     bar.addEventListener("click", () => chooseLayer(layer));
     bar.addEventListener("keydown", (event) => moveAmong(event, svg, 1));
   });
-  const own = Math.max(...data.cuts[flow].map((cut) => Math.abs(cut?.[0] ?? 0)));
-  element("span", row, `up to ${nats(own)} nats`, "note");
+  element("span", row, `up to ${nats(largest(data.cuts[flow]))} nats`, "note");
 }
 
 // Sums over all tokens of what a head writes for the labels, in words.
@@ -176,6 +200,7 @@ function sumsOfHead(layer, head) {
 
 // A square per layer and head: what the head writes for the true label.
 function writeHeads() {
+  byId("heads").querySelector(".bars")?.remove();
   byId("heads").hidden = !data.heads;
   if (!data.heads) return;
   const { totals, label } = data.heads;
@@ -200,7 +225,9 @@ function writeHeads() {
     square.addEventListener("click", () => chooseLayer(layer, head));
     square.addEventListener("keydown", (event) => moveAmong(event, svg, heads.length));
   }));
-  element("span", row, `layers 0 to ${totals.length - 1}; up to ${nats(most)} logits`, "note");
+  const unchanged = data.facts.probabilities ? "; all of the unchanged prompt" : "";
+  const range = `layers 0 to ${totals.length - 1}; up to ${nats(most)} logits${unchanged}`;
+  element("span", row, range, "note");
 }
 
 function chooseLayer(layer, head = null) {
@@ -214,7 +241,7 @@ function chooseLayer(layer, head = null) {
 function moveAmong(event, svg, ofLayer) {
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
-    return event.currentTarget.dispatchEvent(new Event("click"));
+    return event.currentTarget.dispatchEvent(new Event("click", { bubbles: true }));
   }
   if (ofLayer === 1 && /Up|Down/.test(event.key)) return undefined;
   const bars = [...svg.querySelectorAll("g")];
@@ -343,8 +370,9 @@ function listArcs(title, some, other) {
 // Values of the token under the pointer, else of the focused one, and its arcs among those drawn.
 function describe() {
   const token = state.hovered ?? state.focused;
-  const write = (name, text) => element(name, byId("details"), text);
+  const write = (name, text, kind) => element(name, byId("details"), text, kind);
   byId("details").replaceChildren();
+  write("p", visible(data.facts.probabilities ?? data.facts.prediction), "answer");
   for (const one of document.querySelectorAll(".linked, .active")) {
     one.classList.remove("linked", "active");
   }
@@ -413,12 +441,27 @@ function listen() {
   prompt.addEventListener("mouseover", (event) => attend("hovered", tokenOf(event)));
   prompt.addEventListener("mouseleave", () => attend("hovered", null));
   prompt.addEventListener("keydown", moveFocus);
-  new ResizeObserver(draw).observe(prompt);
+  new ResizeObserver(() => data.texts && draw()).observe(prompt);
 }
 
-writeFacts();
-writePrompt();
-writeControls();
-writeHeads();
+// Draws other data; what is chosen stays, and the prompt's elements if its tokens are the same.
+function show(next) {
+  const parts = ({ texts, blocks, label_positions, format }) => (
+    JSON.stringify([texts, blocks, label_positions, format])
+  );
+  const same = tokens.length > 0 && parts(data) === parts(next);
+  data = next;
+  if (!(state.layer < data.layers.length)) state.layer = null;
+  state.layer ??= data.opens;
+  if (!data.heads) state.head = null;
+  writeFacts();
+  if (!same) writePrompt();
+  markCut();
+  writeControls();
+  writeCuts();
+  writeHeads();
+  draw();
+}
+
 listen();
-draw();
+if (data.texts) show(data);

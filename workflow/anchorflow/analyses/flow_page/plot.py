@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -237,14 +238,26 @@ def _rounded(values: Sequence[float] | np.ndarray) -> list[float]:
     return [float(f"{value:.4g}") for value in values]
 
 
-def page(title: str, data: Mapping[str, Any]) -> str:
-    """The HTML of one self-contained page."""
+@dataclass(frozen=True)
+class Controls:
+    """What a page that a server answers has in addition: markup, style, and a script."""
+
+    markup: str
+    style: str
+    script: str
+
+
+def page(title: str, data: Mapping[str, Any], controls: Controls | None = None) -> str:
+    """The HTML of one self-contained page; one with ``controls`` may ask where it comes from."""
     style, script = part("css"), part("js")
+    style += controls.style if controls else ""
+    scripts = [script, controls.script] if controls else [script]
     return Template(part("html")).substitute(
         title=escape(title),
-        policy=policy(style, script),
+        policy=policy(style, *scripts, asks=controls is not None),
         style=style,
-        script=script,
+        scripts="\n".join(f"<script>{each}</script>" for each in scripts),
+        controls=controls.markup if controls else "",
         data=_inert(data),
     )
 
@@ -253,11 +266,16 @@ def part(kind: str) -> str:
     return (files("anchorflow.analyses.flow_page") / f"plot.{kind}").read_text(encoding="utf-8")
 
 
-def policy(style: str, script: str | None = None) -> str:
-    """A content security policy that allows this style and script, by their hashes, and no more."""
+def policy(style: str, *scripts: str, asks: bool = False) -> str:
+    """A content security policy that allows this style and scripts, by their hashes, and no more.
+
+    If it ``asks``, a page may also fetch from where it comes.
+    """
     allowed = f"default-src 'none'; style-src '{_hash(style)}'; "
-    if script is not None:
-        allowed += f"script-src '{_hash(script)}'; "
+    if scripts:
+        allowed += "script-src {}; ".format(" ".join(f"'{_hash(script)}'" for script in scripts))
+    if asks:
+        allowed += "connect-src 'self'; "
     return allowed + "base-uri 'none'; form-action 'none'"
 
 

@@ -1,0 +1,278 @@
+"""The server of the page: on this computer alone, for whoever has its address, without any state.
+
+A request has all that the answer depends on, so tabs do not mix. It needs the token, which the
+address has when it is first opened and a cookie has after that, and it must come from the page
+itself: other sites can neither read nor ask (``Host``, ``Origin``).
+"""
+
+import asyncio
+import hmac
+import json
+import logging
+import math
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from importlib.resources import files
+from typing import Any
+
+import uvicorn
+from jsonschema import Draft202012Validator
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from torch import Tensor
+
+from anchorflow.analyses.flow_page.plot import Controls, page
+from anchorflow.config.errors import InputError, is_out_of_memory
+from anchorflow.config.text_fields import FIELD_SEPARATOR
+from anchorflow.explore.task import Asked, OpenedTask
+from anchorflow.model.attention_function import Attention, AttentionCall, intervene
+from anchorflow.one_prompt.asked import TO, Cut
+
+log = logging.getLogger(__name__)
+
+ADDRESS = "127.0.0.1"
+MOST_BYTES = 2**20  # of a request
+MOST_BETA = 10  # in either direction
+_NEXT_LOOK = 0.2  # seconds until a tab's newer request, or its end, is noticed
+
+_TEXT = {"type": "string", "pattern": f"^[^{FIELD_SEPARATOR}]*$"}
+_FIELDS = {"type": "array", "items": _TEXT, "minItems": 1}
+_NUMBER = {"type": "integer", "minimum": 0, "maximum": 2**31}
+_PLACE = {"type": "integer", "minimum": 0, "maximum": 9999}  # of a layer or head
+
+
+def _exactly(**properties: Any) -> dict[str, Any]:
+    closed = {"additionalProperties": False, "required": list(properties)}
+    return {"type": "object", "properties": properties, **closed}
+
+
+_CUT = _exactly(
+    tokens={"type": "array", "items": {"type": ["integer", "string"]}, "minItems": 1},
+    to={"enum": list(TO)},
+    layers={"type": ["array", "null"], "items": _PLACE, "minItems": 2, "maxItems": 2},
+    heads={"type": ["array", "null"], "items": _PLACE, "minItems": 1},
+)
+_STATE = Draft202012Validator(
+    _exactly(
+        tab={"type": "string", "maxLength": 64},
+        number=_NUMBER,
+        template={"type": "string"},
+        labels={"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2},
+        demonstrations={"type": "array", "items": _exactly(text=_FIELDS, label=_NUMBER)},
+        query=_FIELDS,
+        label={"type": ["integer", "null"]},
+        cut={"anyOf": [{"type": "null"}, _CUT]},
+        beta={"type": "number", "minimum": -MOST_BETA, "maximum": MOST_BETA},
+        flows_cut={"type": "boolean"},
+    )
+)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+class SupersededError(Exception):
+    """Nobody waits for the answer any longer."""
+
+
+class _Stop:
+    """The intervention that ends a computation at its next layer once ``stop`` is set."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        """The layer's output as it is, [B, H, T, D]."""
+        if self.stop.is_set():
+            raise SupersededError
+        return attention(call)
+
+
+class Explorer:
+    """Answers requests about prompts of a task, one at a time, and of each tab only the newest."""
+
+    def __init__(self, task: OpenedTask) -> None:
+        self.task = task
+        self._one = asyncio.Lock()
+        self._newest: dict[str, int] = {}
+
+    def shown(self) -> str:
+        """The page, on which nothing is answered yet."""
+        drawn, config = self.task.drawn, self.task.model.config.get_text_config()
+        demonstrations = [{"text": t, "label": label} for t, label in drawn.demonstrations]
+        state = {**vars(drawn), "demonstrations": demonstrations}
+        size = {"depth": config.num_hidden_layers, "heads": config.num_attention_heads}
+        parts = (files("anchorflow.explore") / f"page.{kind}" for kind in ("html", "css", "js"))
+        controls = Controls(*(part.read_text(encoding="utf-8") for part in parts))
+        live = {"state": state, "fields": self.task.fields, "task": self.task.task, **size}
+        return page(self._title, {"live": live}, controls)
+
+    @property
+    def _title(self) -> str:
+        return f"Information flow: {self.task.name}"
+
+    def answer(self, state: dict[str, Any], saved: bool) -> dict[str, Any] | str:
+        """The data of a state's page, or the page itself to be ``saved``."""
+        fields, labels = self.task.fields, state["labels"]
+        texts = [state["query"], *(shown["text"] for shown in state["demonstrations"])]
+        if wrong := [text for text in texts if len(text) != len(fields)]:
+            raise InputError(
+                f"a text has {len(wrong[0])} fields, but those of {self.task.task} have "
+                f"{len(fields)}; open the page anew."
+            )
+        if any(shown["label"] >= len(labels) for shown in state["demonstrations"]):
+            raise InputError("a demonstration's label is not among the label words; choose one.")
+        demonstrations = ((tuple(d["text"]), d["label"]) for d in state["demonstrations"])
+        prompt = self.task.ask(
+            Asked(state["template"], tuple(labels), tuple(demonstrations), tuple(state["query"]))
+        )
+        cut = state["cut"]
+        if cut is not None:
+            first, last = cut["layers"] or (0, -1)
+            layers = range(first, last + 1) if cut["layers"] else None
+            if layers is not None and not layers:
+                raise InputError(f"layers: {first} is after {last}; exchange them.")
+            cut = Cut(cut["tokens"], cut["to"], layers, cut["heads"])
+        how = (state["label"], cut, math.exp(state["beta"]))
+        if saved:
+            return prompt.show(*how, title=self._title).html
+        return prompt.page_data(*how, flows_cut=state["flows_cut"])
+
+    async def answered(self, request: Request, state: dict[str, Any], saved: bool) -> Any:
+        """The answer to a request, computed in a thread; raises SupersededError if nobody waits."""
+        tab, number = state["tab"], state["number"]
+        self._newest[tab] = max(number, self._newest.get(tab, 0))
+
+        async def is_wanted() -> bool:
+            return self._newest.get(tab) == number and not await request.is_disconnected()
+
+        stopping = _Stop()
+
+        def compute() -> Any:
+            with intervene(stopping):
+                return self.answer(state, saved)
+
+        try:
+            async with self._one:
+                if not await is_wanted():
+                    raise SupersededError
+                computing = asyncio.ensure_future(asyncio.to_thread(compute))
+                try:
+                    while not (await asyncio.wait([computing], timeout=_NEXT_LOOK))[0]:
+                        if not await is_wanted():
+                            stopping.stop.set()
+                    return computing.result()
+                finally:
+                    stopping.stop.set()  # also if the server ends
+                    await asyncio.wait([computing])
+        finally:
+            if self._newest.get(tab) == number:
+                del self._newest[tab]
+
+
+def application(explorer: Explorer, port: int, token: str, once: str = "") -> Starlette:
+    """The application for requests with ``token``; the code ``once`` opens the page one time."""
+    cookie, hosts = f"anchorflow-{port}", {f"{name}:{port}" for name in (ADDRESS, "localhost")}
+    codes = {code for code in (token, once) if code}
+
+    def refusal(request: Request) -> str | None:
+        """Why a request is refused."""
+        host = request.headers.get("host", "")
+        if host not in hosts:
+            return f"this page is at {ADDRESS}:{port}; forward the same port from another computer."
+        opens = request.method == "GET"
+        origin = request.headers.get("origin", f"http://{host}" if opens else "")
+        if origin != f"http://{host}":
+            return "another site asked."
+        given = request.query_params.get("token", "") if opens else ""
+        if any(hmac.compare_digest(given.encode(), code.encode()) for code in codes):
+            codes.discard(once if given == once else "")
+            return None
+        if hmac.compare_digest(request.cookies.get(cookie, "").encode(), token.encode()):
+            return None
+        return "the token is missing; open the address that anchorflow explore printed."
+
+    def guarded(handler: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        async def guard(request: Request) -> Response:
+            why = refusal(request)
+            response = PlainTextResponse(f"Refused: {why}", 403) if why else await handler(request)
+            response.headers["Cache-Control"] = "no-store"
+            response.headers["X-Content-Type-Options"] = "nosniff"
+            response.headers["Referrer-Policy"] = "no-referrer"
+            response.headers["Content-Security-Policy"] = "frame-ancestors 'none'"
+            return response
+
+        return guard
+
+    async def show(_: Request) -> Response:
+        response = HTMLResponse(explorer.shown())
+        response.set_cookie(cookie, token, httponly=True, samesite="strict")
+        return response
+
+    async def answer(request: Request) -> Response:
+        saved = request.url.path == "/save"
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MOST_BYTES:
+                return _error(f"the prompt has more than {MOST_BYTES} bytes; shorten it.", 413)
+        try:
+            state = json.loads(body, parse_constant=_refuse)
+            wrong = next(_STATE.iter_errors(state), None)
+            if wrong is not None:
+                raise InputError(f"{wrong.json_path}: {wrong.message}; open the page anew.")
+            found = await explorer.answered(request, state, saved)
+        except (ValueError, RecursionError):
+            return _error("the request is no JSON; open the page anew.", 400)
+        except SupersededError:
+            return _error("a newer request took its place.", 409)
+        except InputError as error:
+            return _error(str(error), 422)
+        except Exception as error:
+            if is_out_of_memory(error):
+                return _error("memory ran out; shorten the prompt.", 422)
+            log.exception("A request failed.")
+            return _error("this failed; what happened is where anchorflow explore runs.", 500)
+        return HTMLResponse(found) if saved else JSONResponse(found)
+
+    def _error(sentence: str, code: int) -> Response:
+        return JSONResponse({"error": sentence}, code)
+
+    return Starlette(
+        routes=[
+            Route("/", guarded(show), methods=["GET"]),
+            Route("/answer", guarded(answer), methods=["POST"]),
+            Route("/save", guarded(answer), methods=["POST"]),
+        ]
+    )
+
+
+def serve(task: OpenedTask, port: int, opens_browser: bool) -> None:
+    """Serve the page until Ctrl-C, and say where it is; port 0 is any free one."""
+    try:
+        listening = socket.create_server((ADDRESS, port))
+    except OSError as error:
+        raise InputError(
+            f"--port: {port} can't be used ({error.strerror}); choose another, or 0 for a free one."
+        ) from None
+    with listening:
+        port = listening.getsockname()[1]
+        token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        # Arguments of the browser are seen by others on this computer, so it gets another code.
+        app = application(Explorer(task), port, token, once if opens_browser else "")
+        print(f"Open http://{ADDRESS}:{port}/?token={token} and end with Ctrl-C.", flush=True)
+        if opens_browser:
+            webbrowser.open(f"http://{ADDRESS}:{port}/?token={once}")
+        config = uvicorn.Config(
+            app, log_level="warning", ws="none", lifespan="off", timeout_graceful_shutdown=1
+        )
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run([listening])
+    print("Ended.")
