@@ -14,10 +14,11 @@ from torch import Tensor
 from anchorflow.classifier import InContextClassifier
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.one_prompt.asked import AskedPrompt, Cut, ask_about
 from anchorflow.one_prompt.prompt import Prompt, positions_named
 from anchorflow.prepare.positions import label_word_positions
-from tiny_models import FAMILIES, PlainCut, full_attention, plain_saliency, tiny_model
+from tiny_models import EVERY_FAMILY, PlainCut, full_attention, plain_saliency, tiny_model
 from whole_vocabulary import logits_in_full
 
 TEMPLATE, LABELS = "Review: {text}\nSentiment:{label}", [" Negative", " Positive"]
@@ -58,13 +59,14 @@ def edges_to(asked: AskedPrompt, rows: list[int], keys: list[int]) -> Tensor:
     return edges
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EVERY_FAMILY)
 def test_cuts_flows_and_demonstrations_equal_the_prompt_in_full(
     family: str, classifier: Callable[..., InContextClassifier]
 ) -> None:
     icl = classifier(family)
     asked = icl.ask(TEXT)
-    prompt, depth = asked.prompt, asked.model.config.num_hidden_layers
+    prompt, places = asked.prompt, attention_layers(asked.model.config)
+    depth = len(places)
     target, words = prompt["target_position"], label_word_positions(prompt)
     for tokens, to, rows, layers in (
         ("label_words", "target", [target], range(depth)),
@@ -72,7 +74,7 @@ def test_cuts_flows_and_demonstrations_equal_the_prompt_in_full(
         (" A", "label_words", words, range(1)),
     ):
         keys = positions_named(prompt, asked.tokens, tokens)
-        found = asked.cut(tokens, to, layers=layers, label=1, draws=0)
+        found = asked.cut(tokens, to, [places[at] for at in layers], label=1, draws=0)
         expected = in_full(asked, edges_to(asked, rows, keys), layers)
         assert found["cut"].to_list() == ["none", "cut"]
         assert found["log_odds"][1] == pytest.approx(log_odds(expected, asked, 1), abs=1e-5)

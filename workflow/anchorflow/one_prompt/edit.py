@@ -42,7 +42,8 @@ class Choose:
         if self.layers is None or call.layer in self.layers:
             weights = attention_rows(call, all_rows(call))  # [1, H, T, T]
             weights = weights if self.heads is None else weights[:, list(self.heads)]
-            visible = ~call.hidden_from(all_rows(call), slice(0, call.keys))[0, 0]
+            # To any head: some layers select other keys for each.
+            visible = ~call.hidden_from(all_rows(call), slice(0, call.keys)).all(1)[0]
             edges = (self.edges.to(weights.device) & visible)[None]
             ranks = self.ranks.to(weights.device) * visible
             drawn = [as_heavy(weights, edges, of_draw[None]) for of_draw in ranks]
