@@ -107,6 +107,19 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
         given(tiny_family("granite", vocab_size=1200), "other")
 
 
+def test_a_model_that_carries_a_state_is_measured_at_its_places_and_not_compressed(
+    tiny_model_directory: Path,
+) -> None:
+    _, tokenizer = loaded(tiny_model_directory)
+    model = tiny_model("lfm2", vocabulary=1200)
+    classifier = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    rows = classifier.flow(["a fine film"], [0]).rows
+    assert rows["layer"].to_list() == [1, 3]
+    assert classifier.predict(["a fine film"]).sum() == pytest.approx(1)
+    with pytest.raises(InputError, match="layers carry a state"):
+        classifier.compress()
+
+
 def test_python_needs_no_module_of_windows_or_the_workflow() -> None:
     program = (
         "import sys, transformers, psutil; from torch import nn\n"

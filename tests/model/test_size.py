@@ -46,7 +46,7 @@ def test_a_token_is_multiplied_with_the_layers_and_looked_up_in_embeddings() -> 
     # Without embeddings, head, and the norm before it. Two groups of keys and values of 8 numbers.
     multiplied = every - 2 * table - 32
     assert Size.of(model.config, torch.bfloat16) == Size(
-        3, 32, 2 * 2 * 8, multiplied // 3, multiplied, every, table, table, 2
+        3, 32, 2 * 2 * 8, multiplied // 3, multiplied, every, table, table, 2, attending=3
     )
 
 

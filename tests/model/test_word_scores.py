@@ -189,7 +189,15 @@ def weighted_by(model: PreTrainedModel, beta: Tensor, prompt: int | None = None)
     return logits_of
 
 
-@pytest.mark.parametrize(("family", "recompute"), [("gpt2", False), ("qwen3", True)])
+@pytest.mark.parametrize(
+    ("family", "recompute"),
+    [
+        ("gpt2", False),
+        ("qwen3", True),
+        pytest.param("granite-hybrid", True, marks=pytest.mark.long),
+        pytest.param("jamba", False, marks=pytest.mark.long),
+    ],
+)
 def test_weights_are_fitted_to_whole_words_as_in_eager_full_prompts(
     family: str, recompute: bool
 ) -> None:

@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from anchorflow.model.layer_kinds import attention_layers
 from tiny_models import shared_prompts
 
 ENDS = [9, 19, 29]  # of the label words of shared_prompts
@@ -116,7 +117,8 @@ def eagerly_weighted(model: PreTrainedModel, factors: Tensor) -> Iterator[None]:
         **how: object,
     ) -> tuple[Tensor, Tensor]:
         _, attention = eager(layer, query, key, value, *rest, **how)
-        attention = attention * factors[layer.layer_idx]
+        places = attention_layers(model.config)
+        attention = attention * factors[places.index(layer.layer_idx)]
         value = value.repeat_interleave(query.shape[1] // value.shape[1], 1)
         return (attention @ value).transpose(1, 2).contiguous(), attention
 

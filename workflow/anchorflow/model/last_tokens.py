@@ -336,10 +336,11 @@ class Ended:
         interventions: Sequence[Intervention] = (),
     ) -> "Ended":
         """From a run of last tokens under ``interventions``, with ``kept`` before ``tokens``."""
-        targets = kept.of_every_layer(model).items()
-        between = {layer: _joined([tokens.between[layer], at], 2) for layer, at in targets}
+        preceding, targets = tokens.preceding, kept.of_every_layer(model)
+        if preceding is not None:  # all of the prompts' tokens were run
+            targets = {layer: at.map(preceding.own) for layer, at in targets.items()}
+        between = {layer: _joined([tokens.between[layer], at], 2) for layer, at in targets.items()}
         places = (tokens.own_positions, tokens.positions, tokens.position_ids)
-        preceding = tokens.preceding
         if preceding is not None:
             under = partial(attend_under, interventions=interventions)
             attend = partial(tokens.attend, attention=under)

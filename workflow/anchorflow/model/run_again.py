@@ -97,13 +97,10 @@ class Preceding:
 
         They are as many ``tokens`` as the call has beyond the preceding ones, by default.
         """
-        size, _, whole, _ = call.query.shape
+        whole = call.query.shape[2]
         if tokens is None:
             tokens = whole - self.token_ids.shape[1]
-        rows = self.rows(size, tokens).to(call.query.device)[:, None, :, None]
-
-        def own(tensor: Tensor) -> Tensor:
-            return tensor.gather(2, rows.expand(-1, tensor.shape[1], -1, tensor.shape[3]))
+        own = partial(self.own, tokens=tokens)
 
         def before(tensor: Tensor) -> Tensor:
             return tensor[:, :, : whole - tokens]
@@ -113,8 +110,16 @@ class Preceding:
             early = replace(early, unselected=early.unselected[..., : whole - tokens])
         first = self.attend(early)
         output = given(_of_rows(call, own))
-        at = rows.expand(-1, output.shape[1], -1, output.shape[3])
-        return pad(first, (0, 0, 0, tokens)).scatter(2, at, output)
+        whole_output = pad(first, (0, 0, 0, tokens))
+        return whole_output.scatter(2, self._at(output, tokens), output)
+
+    def own(self, tensor: Tensor, tokens: int = 1) -> Tensor:
+        """The given tokens' rows of a tensor with those of all tokens, [B, H, P + T, D]."""
+        return tensor.gather(2, self._at(tensor, tokens))
+
+    def _at(self, tensor: Tensor, tokens: int) -> Tensor:
+        rows = self.rows(len(tensor), tokens).to(tensor.device)[:, None, :, None]
+        return rows.expand(-1, tensor.shape[1], -1, tensor.shape[3])
 
 
 def _of_rows(call: AttentionCall, some: Callable[[Tensor], Tensor]) -> AttentionCall:
