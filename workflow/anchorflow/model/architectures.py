@@ -21,6 +21,7 @@ NOT_ADAPTED = {
     "diffllama": "subtracts one attention from another",
     "doge": "adds a bias to its attention that it computes from its values",
     "hrm_text": "runs its layers several times",
+    "zaya": "mixes neighboring tokens into its queries and keys",
     "zamba": "shares one attention block between layers",
     "zamba2": "shares one attention block between layers",
 }

@@ -158,14 +158,30 @@ class AttentionCall:
         if self.chunk is not None:
             hidden |= key // self.chunk != query // self.chunk
         if self.unselected is not None:
-            whole = self.query.shape[2], self.keys
-            if self.positions is not None or self.unselected.shape[2:] != whole:
-                raise InputError(_WHOLE)
-            there = self.unselected.to(rows.device)[..., keys]
-            at = rows[:, None, :, None].expand(-1, there.shape[1], -1, there.shape[3])
-            size = max(len(there), len(at))
-            hidden = hidden | there.expand(size, -1, -1, -1).gather(2, at.expand(size, -1, -1, -1))
+            hidden = hidden | self._unselected_from(rows, keys)
         return hidden
+
+    def _unselected_from(self, rows: Tensor, keys: slice) -> Tensor:
+        """As :meth:`hidden_from`, the keys that a row has not selected among all of its prompt."""
+        assert self.unselected is not None
+        there = self.unselected.to(rows.device)
+        if self.positions is None:
+            if there.shape[3] != self.keys:
+                raise InputError(_WHOLE)
+            there = there[..., keys]
+        else:
+            at, tokens = self.positions.key.to(rows.device), there.shape[3]
+            # Of a part of the prompt, a row may have selected nothing.
+            if self.keys < tokens or bool(((at >= tokens) & (at < PADDING)).any()):
+                raise InputError(_WHOLE)
+            at = at[:, :, keys].clamp(max=tokens - 1)
+            size, heads = max(len(there), len(at)), max(there.shape[1], at.shape[1])
+            at = at[:, :, None].expand(size, heads, there.shape[2], -1)
+            there = there.expand(size, heads, -1, -1).gather(3, at)
+        at = rows[:, None, :, None].expand(-1, there.shape[1], -1, there.shape[3])
+        size = max(len(there), len(at))
+        at = at.expand(size, -1, -1, -1)
+        return there.expand(size, -1, -1, -1).gather(2, at)
 
 
 class Intervention(Protocol):

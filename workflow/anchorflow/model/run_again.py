@@ -27,7 +27,7 @@ class Preceding:
 
     ``attend`` maps a layer's call of these tokens alone to their output, [B, H, P, D]. ``resumed``
     is the number of an attention layer after which hidden states are replaced by given ones,
-    [1, P, hidden].
+    [1, P, ..., hidden].
     """
 
     token_ids: Tensor  # [1 or B, P], padded on the right
@@ -173,7 +173,7 @@ def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> Non
         if preceding is None or preceding.resumed is None or preceding.resumed[0] != layer:
             return output
         given, (hidden, rest) = preceding.resumed[1], hidden_states(output)
-        given = given.to(hidden).expand(len(hidden), -1, -1)
+        given = given.to(hidden).expand(len(hidden), *given.shape[1:])
         whole = torch.cat([given, hidden[:, given.shape[1] :]], 1)
         return whole if rest is None else (whole, *rest)
 
