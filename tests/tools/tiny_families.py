@@ -108,7 +108,6 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         "n_groups": 2,
     },
     "qwen2": _WINDOWED,
-    "qwen2_moe": _WINDOWED,
     "qwen3": _WINDOWED,
     "qwen4_exp_text": {
         **{"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 8},

@@ -11,7 +11,7 @@ from transformers import (
 )
 
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import BIAS, arguments_of, attending
+from anchorflow.model.attention_function import BIAS, arguments_of, attending, names_in
 from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import decoder_layers
 
@@ -74,7 +74,8 @@ def _reason_against(config: Any) -> str | None:
         return "adds a position bias inside its attention"
     text = config.get_text_config()
     windowed = getattr(text, "sliding_window", None) and getattr(text, "use_sliding_window", True)
-    if windowed and not any("sliding_window" in arguments_of(module) for module in modules):
+    masked = any("create_sliding_window_causal_mask" in names_in(part) for part in model.modules())
+    if windowed and masked and not any("sliding_window" in arguments_of(m) for m in modules):
         return "applies its sliding window in its mask alone"
     if getattr(text, "cross_attention_layers", None):
         return "has layers that attend to images alone"

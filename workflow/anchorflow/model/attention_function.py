@@ -632,8 +632,13 @@ def uses_interface(module: nn.Module) -> bool:
 
     transformers' own flag, ``is_backend_compatible``, is not set by every class that does.
     """
+    return "ALL_ATTENTION_FUNCTIONS" in names_in(module)
+
+
+def names_in(module: nn.Module) -> tuple[str, ...]:
+    """The names of functions and attributes in a module's ``forward``."""
     code = _code_of(module)
-    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
+    return () if code is None else code.co_names
 
 
 def arguments_of(module: nn.Module) -> set[str]:
