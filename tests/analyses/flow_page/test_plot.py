@@ -142,8 +142,7 @@ def test_the_strongest_arcs_are_those_of_all_entries_sorted(tokens: int) -> None
     matrix[tokens // 2 :] *= random.random((tokens - tokens // 2, 1)) < 0.1  # and empty rows
     order = np.argsort(-matrix, axis=None, kind="stable")[:ARCS]
     plain = [[place % tokens, place // tokens, matrix.flat[place]] for place in order.tolist()]
-    assert plain[-1][2] > 0
-    assert _strongest(matrix) == plain
+    assert _strongest(matrix) == [arc for arc in plain if arc[2] > 0] != []
     assert _strongest(np.zeros((tokens, tokens))) == []
 
 
