@@ -132,6 +132,7 @@ def test_a_token_in_the_address_does_not_ask(served: Served) -> None:
         ({**STATE, "beta": 11}, 422, "$.beta: 11 is greater"),
         ({**STATE, "query": [QUERY, "more"]}, 422, "a text has 2 fields"),
         ({**STATE, "demonstrations": [{"text": ["x"], "label": 2}]}, 422, "label is not among"),
+        ({**STATE, "labels": [" Good"]}, 422, "fewer than two label words"),
         ({**STATE, "template": "{text}"}, 422, "must contain {label}"),
         ({**STATE, "label": 2}, 422, "label: 2 is not between 0 and 1"),
         ({**STATE, "cut": {**CUT, "layers": [2, 1]}}, 422, "layers: 2 is after 1"),

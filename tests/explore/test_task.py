@@ -43,6 +43,24 @@ def test_another_wording_is_that_of_the_prompt(opened: OpenedTask) -> None:
     assert "".join(opened.ask(replace(other, demonstrations=())).tokens) == "Text: warm\nMood:"
 
 
+def test_demonstrations_are_left_out_and_flipped_as_if_they_were_given_so(
+    opened: OpenedTask,
+) -> None:
+    first, second = opened.drawn.demonstrations
+
+    def log_odds(*shown: tuple[tuple[str, ...], int]) -> float:
+        asked = opened.ask(replace(opened.drawn, demonstrations=shown))
+        return float(asked.reweight(1, label=0)["log_odds"][0])
+
+    rows = opened.ask(opened.drawn).demonstrations(label=0).rows
+    before = log_odds(first, second)
+    assert rows["left_out"].to_list() == pytest.approx(
+        [log_odds(second) - before, log_odds(first) - before], abs=1e-5
+    )
+    flipped = [log_odds((first[0], 1), second), log_odds(first, (second[0], 0))]
+    assert rows["flipped"].to_list() == pytest.approx([f - before for f in flipped], abs=1e-5)
+
+
 def test_texts_of_several_fields_are_given_by_field(tmp_path: Path, resolved: Path) -> None:
     wording = {"fields": ["premise", "claim"], "template": "{claim} for {premise}:{label}"}
     opened = prepared(tmp_path, resolved, **wording)

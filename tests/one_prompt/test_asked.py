@@ -351,3 +351,46 @@ def test_answers_that_begin_alike_or_are_one_are_refused(own: Callable[..., Aske
         own(WORDY, (), [" good"])
     with pytest.raises(InputError, match="all answers begin with the same token"):
         own(WORDY, (), [" good", " good"])
+
+
+def test_a_page_under_a_cut_has_the_flows_of_the_cut_prompt_and_says_what_changed(
+    classifier: Callable[..., InContextClassifier],
+) -> None:
+    asked = classifier().ask(TEXT)
+    target, words = asked.prompt["target_position"], label_word_positions(asked.prompt)
+    edges = edges_to(asked, [target], words)
+    data = asked.page_data(0, Cut("label_words"))
+    hidden = edges | ~torch.ones_like(edges).tril()
+    mask = torch.zeros(hidden.shape).masked_fill(hidden, torch.finfo(torch.float32).min)
+    eager = tiny_model("llama", eager=True, vocabulary=1200)
+    plain = plain_saliency(eager, asked.batch, mask[None, None])
+    for layer, of_layer in enumerate(data["layers"]):
+        received = plain[layer].tril(-1).sum(1).tolist()
+        assert of_layer["received"] == pytest.approx(received, rel=1e-3, abs=1e-8)
+    assert data["cut_tokens"] == words
+    before, after = (
+        in_full(asked, cut, range(3))[asked.prompt["label_tokens"]].softmax(-1).tolist()
+        for cut in (edges_to(asked, [], []), edges)
+    )
+    assert data["facts"]["probabilities"] == (
+        f"Negative {before[0]:.2f} → {after[0]:.2f}, Positive {before[1]:.2f} → {after[1]:.2f}"
+    )
+    assert data["facts"]["cut"].startswith("attention from the target to “")
+    assert data["facts"]["cut"].endswith("; all layers, all heads")
+
+
+def test_what_is_changed_is_told_in_words(own: Callable[..., AskedPrompt]) -> None:
+    asked = own(WORDY, ["good", "bad"])
+    plain = asked.page_data(flows_cut=False)
+    assert set(plain["facts"]) == {"saliency of", "prediction"}
+    assert plain["cut_tokens"] == []
+    assert not any(cut for of_flow in plain["cuts"] for cut in of_flow)
+    told = asked.page_data(cut=Cut([1, 0], "all", [2, 0, 1], [3]), factor=0.5)["facts"]
+    first, second = (text.strip(" ") for text in asked.tokens[:2])
+    assert told["cut"] == (
+        f"attention from all later tokens to “{first}”, “{second}”; layers 0 to 2, head 3"
+    )
+    assert told["re-weighted"] == "attention to label words × 0.5"
+    several = asked.page_data(cut=Cut(list(range(9)), layers=[0, 2]))["facts"]["cut"]
+    assert several.endswith("” and 3 more; layers 0, 2, all heads")
+    assert several.count("“") == 6

@@ -151,10 +151,15 @@ def plain_attentions(model: PreTrainedModel, example: Batch) -> tuple[Tensor, Te
     return output.logits[0, -1], torch.stack([a[0] for a in output.attentions])
 
 
-def plain_saliency(model: PreTrainedModel, example: Batch) -> Tensor:
-    """I_l as [L, T, T] of one example: autograd on eager attention, exactly as in [A] eq. 1."""
+def plain_saliency(model: PreTrainedModel, example: Batch, mask: Tensor | None = None) -> Tensor:
+    """I_l as [L, T, T] of one example: autograd on eager attention, exactly as in [A] eq. 1.
+
+    A ``mask``, [1, 1, T, T], is added to all scores in place of the causal one.
+    """
     embeddings = model.get_input_embeddings()(example.input_ids).detach().requires_grad_()
-    output = model(inputs_embeds=embeddings, output_attentions=True, use_cache=False)
+    output = model(
+        inputs_embeds=embeddings, attention_mask=mask, output_attentions=True, use_cache=False
+    )
     for attention in output.attentions:
         attention.retain_grad()
     logits = output.logits[0, -1, example.label_tokens]

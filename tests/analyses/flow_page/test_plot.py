@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from anchorflow.analyses.flow_page.index import index_page
 from anchorflow.analyses.flow_page.plot import (
     ARCS,
+    _strongest,
     flow_masks,
     flow_pages,
     heads_data,
@@ -134,6 +135,17 @@ def test_no_more_than_the_strongest_arcs_of_each_flow_are_kept(tables: Tables) -
     arcs = data_of(page_of(tables))["layers"][0]["arcs"]
     assert len(others) > ARCS == len(arcs[2])
     assert [arc[2] for arc in arcs[2]] == pytest.approx(others[:ARCS].tolist(), rel=1e-3)
+
+
+@pytest.mark.parametrize("tokens", [30, 450])
+def test_the_strongest_arcs_are_those_of_all_entries_sorted(tokens: int) -> None:
+    random = np.random.default_rng(0)
+    matrix = np.tril(random.integers(0, 40, (tokens, tokens)), -1) / 8  # with many ties
+    matrix[tokens // 2 :] *= random.random((tokens - tokens // 2, 1)) < 0.1  # and empty rows
+    order = np.argsort(-matrix, axis=None, kind="stable")[:ARCS]
+    plain = [[place % tokens, place // tokens, matrix.flat[place]] for place in order.tolist()]
+    assert _strongest(matrix) == [arc for arc in plain if arc[2] > 0] != []
+    assert _strongest(np.zeros((tokens, tokens))) == []
 
 
 @pytest.fixture

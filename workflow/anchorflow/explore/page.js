@@ -26,10 +26,10 @@ const cut = () => (question.cut ??= structuredClone(clearCut));
 
 // Sends the state, at once or after a pause in typing.
 function ask({ typing = false, flows_cut = false } = {}) {
-  history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
   clearTimeout(asked.timer);
   asked.timer = setTimeout(() => {
     asked.timer = null;
+    history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
     answer(flows_cut);
   }, typing ? TYPING : 0);
 }

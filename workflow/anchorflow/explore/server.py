@@ -63,7 +63,7 @@ _STATE = Draft202012Validator(
         tab={"type": "string", "maxLength": 64},
         number=_NUMBER,
         template={"type": "string"},
-        labels={"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 2},
+        labels={"type": "array", "items": {"type": "string", "minLength": 1}},
         demonstrations={"type": "array", "items": _exactly(text=_FIELDS, label=_NUMBER)},
         query=_FIELDS,
         label={"type": ["integer", "null"]},
@@ -127,6 +127,8 @@ class Explorer:
                 f"a text has {len(wrong[0])} fields, but those of {self.task.task} have "
                 f"{len(fields)}; open the page anew."
             )
+        if len(labels) < 2:
+            raise InputError("there are fewer than two label words; write one on each line.")
         if any(shown["label"] >= len(labels) for shown in state["demonstrations"]):
             raise InputError("a demonstration's label is not among the label words; choose one.")
         demonstrations = ((tuple(d["text"]), d["label"]) for d in state["demonstrations"])

@@ -225,11 +225,14 @@ def _view(name: str, matrix: np.ndarray, masks: np.ndarray) -> dict[str, Any]:
 
 def _strongest(matrix: np.ndarray) -> list[list[int | float]]:
     """The largest entries above 0 as [j, i, value]; ties are in row order."""
-    order = np.argsort(-matrix, axis=None, kind="stable")[:ARCS]
-    to, from_ = np.unravel_index(order, matrix.shape)
-    values = matrix[to, from_]
-    kept = values > 0
-    arcs = zip(from_[kept].tolist(), to[kept].tolist(), _rounded(values[kept]), strict=True)
+    highest = matrix.max(1)
+    least = np.partition(highest, -ARCS)[-ARCS] if len(matrix) > ARCS else 0
+    rows = np.flatnonzero((highest > 0) & (highest >= least))  # all others have smaller entries
+    entries = matrix[rows].ravel()
+    above = np.flatnonzero(entries > 0)
+    order = above[np.argsort(-entries[above], kind="stable")][:ARCS]
+    to, from_ = rows[order // len(matrix)], order % len(matrix)
+    arcs = zip(from_.tolist(), to.tolist(), _rounded(entries[order]), strict=True)
     return [list(arc) for arc in arcs]
 
 
