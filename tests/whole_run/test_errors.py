@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import torch
 import yaml
-from transformers import BloomConfig
+from transformers import DogeConfig
 
 from checkout import Checkout
 from forked_snakemake import run_snakemake
@@ -106,12 +106,12 @@ def test_every_mistake_in_texts_words_and_models_is_told_in_one_sentence_by_its_
         r"for model tiny, label words begin with the same token: .*xqzw",
     )
 
-    bloom = BloomConfig(hidden_size=16, n_layer=1, n_head=2, vocab_size=99)
-    bloom.save_pretrained(checkout.folder / "bloom")
-    checkout.config["models"] |= {"absent": HUB, "bloom": {"source": "local", "path": "bloom"}}
+    doge = DogeConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, vocab_size=99)
+    doge.save_pretrained(checkout.folder / "doge")
+    checkout.config["models"] |= {"absent": HUB, "doge": {"source": "local", "path": "doge"}}
     for model, sentence in (
         ("absent", r"models\.absent: could not fetch .* work offline"),
-        ("bloom", r"models\.bloom: the architecture bloom adds ALiBi"),
+        ("doge", r"models\.doge: the architecture doge adds a bias"),
     ):
         said[f"results/tokenizers/{model}"] = (f"prepare_tokenizer/{model}", sentence)
 

@@ -131,7 +131,8 @@ def model_settings(model: str, revision: str | None, folder: Path) -> dict[str, 
             )
         path = os.path.relpath(model, folder)
         return {"files": [path]} if is_file else {"path": path}
-    if not HUB_NAME.fullmatch(model) or model.lower().endswith(".gguf"):
+    # Without an owner, a folder that is not there is likelier.
+    if "/" not in model or not HUB_NAME.fullmatch(model) or model.lower().endswith(".gguf"):
         raise InputError(
             f"{model}: no such folder or file; name a folder that save_pretrained wrote, a GGUF "
             "file, or a model of the Hub as owner/name."
