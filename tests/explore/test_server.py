@@ -29,7 +29,7 @@ STATE = {
     **{"tab": "a", "number": 1, "template": "Review: {text}\nSentiment:{label}"},
     **{"labels": [" Negative", " Positive"], "query": [QUERY], "label": None, "cut": None},
     "demonstrations": [{"text": [text], "label": label} for label, text in enumerate(TEXTS)],
-    **{"beta": 0, "flows_cut": False},
+    **{"beta": 0, "further": False},
 }
 CUT = {"tokens": ["kind:label_words", 3], "to": "target", "layers": [1, 2], "heads": [0, 3]}
 
@@ -128,7 +128,7 @@ def test_a_token_in_the_address_does_not_ask(served: Served) -> None:
         (b"\xff", 400, "no JSON"),
         (b"[" * 100000, 400, "no JSON"),
         (json.dumps({**STATE, "beta": math.nan}).encode(), 400, "no JSON"),
-        ({**STATE, "further": 1}, 422, "'further' was unexpected"),
+        ({**STATE, "unknown": 1}, 422, "'unknown' was unexpected"),
         ({**STATE, "beta": 11}, 422, "$.beta: 11 is greater"),
         ({**STATE, "query": [QUERY, "more"]}, 422, "a text has 2 fields"),
         ({**STATE, "demonstrations": [{"text": ["x"], "label": 2}]}, 422, "label is not among"),
@@ -172,7 +172,7 @@ def test_a_failure_is_logged_and_the_server_goes_on(
 @pytest.mark.parametrize(
     ("changes", "how"),
     [
-        ({"flows_cut": True}, {}),
+        ({"further": True}, {}),
         ({"beta": math.log(3), "label": 0}, {"factor": 3.0, "label": 0}),
         ({"cut": CUT}, {"cut": Cut(["kind:label_words", 3], "target", [1, 2], [0, 3])}),
         ({"cut": {**CUT, "layers": None, "heads": None}}, {"cut": Cut(["kind:label_words", 3])}),
@@ -192,8 +192,22 @@ def test_an_answer_is_that_of_the_same_question_in_python(
 def test_single_cuts_are_measured_if_asked_for(served: Served) -> None:
     found = json.loads(served("POST", "/answer", STATE)[2])
     assert not any(cut for flow in found["cuts"] for cut in flow)
-    found = json.loads(served("POST", "/answer", {**STATE, "flows_cut": True})[2])
+    found = json.loads(served("POST", "/answer", {**STATE, "further": True})[2])
     assert all(cut for flow in found["cuts"] for cut in flow)
+
+
+def test_a_cut_is_compared_with_random_tokens_if_asked_for(served: Served) -> None:
+    cut = {**CUT, "tokens": ["kind:label_words"], "heads": None}
+    asked = {**STATE, "cut": cut, "further": True, "label": 0}
+    told = json.loads(served("POST", "/answer", asked)[2])["facts"]["random tokens"]
+    rows = served.task.ask(served.task.drawn).cut("label_words", layers=[1, 2], label=0)
+    none, this, *drawn = rows["log_odds"].to_list()
+    assert told == (
+        f"log odds of Negative {none:.2f} → {this:.2f}; as much attention cut to random tokens → "
+        f"{sum(drawn) / 20:.2f} ({min(drawn):.2f} to {max(drawn):.2f} in 20 draws)"
+    )
+    reweighted = json.loads(served("POST", "/answer", {**asked, "beta": 1})[2])
+    assert "random tokens" not in reweighted["facts"]  # which cuts the prompt as it is
 
 
 def test_what_is_saved_is_the_static_page(served: Served) -> None:

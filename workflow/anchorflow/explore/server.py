@@ -32,7 +32,7 @@ from anchorflow.config.errors import InputError, is_out_of_memory
 from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.explore.task import Asked, OpenedTask
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
-from anchorflow.one_prompt.asked import TO, Cut
+from anchorflow.one_prompt.asked import TO, AskedPrompt, Cut
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,7 @@ _STATE = Draft202012Validator(
         label={"type": ["integer", "null"]},
         cut={"anyOf": [{"type": "null"}, _CUT]},
         beta={"type": "number", "minimum": -MOST_BETA, "maximum": MOST_BETA},
-        flows_cut={"type": "boolean"},
+        further={"type": "boolean"},
     )
 )
 
@@ -93,6 +93,18 @@ class _Stop:
         if self.stop.is_set():
             raise SupersededError
         return attention(call)
+
+
+def _compared(prompt: AskedPrompt, cut: Cut, label: int | None) -> str:
+    """A cut beside cuts of random tokens that hold as much attention, in words."""
+    rows = prompt.cut(cut.tokens, cut.to, cut.layers, cut.heads, label)
+    none, this = rows["log_odds"][:2]
+    drawn = rows.filter(cut="random")["log_odds"].to_list()
+    return (
+        f"log odds of {prompt.words[prompt.label(label)]} {none:.2f} → {this:.2f}; as much "
+        f"attention cut to random tokens → {sum(drawn) / len(drawn):.2f} ({min(drawn):.2f} to "
+        f"{max(drawn):.2f} in {len(drawn)} draws)"
+    )
 
 
 class Explorer:
@@ -145,7 +157,10 @@ class Explorer:
         how = (state["label"], cut, math.exp(state["beta"]))
         if saved:
             return prompt.show(*how, title=self._title).html
-        return prompt.page_data(*how, flows_cut=state["flows_cut"])
+        data = prompt.page_data(*how, flows_cut=state["further"])
+        if state["further"] and cut is not None and state["beta"] == 0:
+            data["facts"]["random tokens"] = _compared(prompt, cut, state["label"])
+        return data
 
     async def answered(self, request: Request, state: dict[str, Any], saved: bool) -> Any:
         """The answer to a request, computed in a thread; raises SupersededError if nobody waits."""
