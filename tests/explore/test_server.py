@@ -29,7 +29,7 @@ STATE = {
     **{"tab": "a", "number": 1, "template": "Review: {text}\nSentiment:{label}"},
     **{"labels": [" Negative", " Positive"], "query": [QUERY], "label": None, "cut": None},
     "demonstrations": [{"text": [text], "label": label} for label, text in enumerate(TEXTS)],
-    **{"beta": 0, "further": False},
+    **{"beta": 0, "further": False, "layer": None},
 }
 CUT = {"tokens": ["kind:label_words", 3], "to": "target", "layers": [1, 2], "heads": [0, 3]}
 
@@ -210,12 +210,15 @@ def test_a_cut_is_compared_with_random_tokens_if_asked_for(served: Served) -> No
     assert "random tokens" not in reweighted["facts"]  # which cuts the prompt as it is
 
 
-def test_what_is_saved_is_the_static_page(served: Served) -> None:
+def test_what_is_saved_is_the_static_page_at_the_same_layer(served: Served) -> None:
     status, _, text = served("POST", "/save", {**STATE, "cut": CUT})
     assert status == 200
     cut = Cut(CUT["tokens"], "target", [1, 2], [0, 3])
     shown = served.task.ask(served.task.drawn).show(cut=cut, title="Information flow: tiny")
     assert text == shown.html
+    for layer, opens in ((1, 1), (2, 2), (9, 2)):
+        text = served("POST", "/save", {**STATE, "layer": layer})[2]
+        assert f'"opens":{opens},' in text
 
 
 class Requested:

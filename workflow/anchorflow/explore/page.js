@@ -24,12 +24,19 @@ function restored() {
 
 const cut = () => (question.cut ??= structuredClone(clearCut));
 
+// Keeps the state, and which part of the answer is shown, in the address.
+function keep() {
+  const { view, layer, head, count } = state;
+  question.view = { view, layer, head, count };
+  history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
+}
+
 // Sends the state, at once or after a pause in typing.
 function ask({ typing = false, further = false } = {}) {
   clearTimeout(asked.timer);
   asked.timer = setTimeout(() => {
     asked.timer = null;
-    history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
+    keep();
     answer(further);
   }, typing ? TYPING : 0);
 }
@@ -37,7 +44,9 @@ function ask({ typing = false, further = false } = {}) {
 async function sent(path, further) {
   const number = ++asked.number;
   const changed = question.cut?.tokens.length ? question.cut : null;
-  const body = JSON.stringify({ ...question, cut: changed, further, tab, number });
+  const layer = state.view === "layer" ? state.layer : null; // at which a saved page opens
+  const { view: _, ...rest } = question;
+  const body = JSON.stringify({ ...rest, cut: changed, further, layer, tab, number });
   const response = await fetch(path, { method: "POST", body });
   if (response.status === 409 || number !== asked.number) return null;
   if (response.ok) return response;
@@ -272,11 +281,12 @@ function begin() {
     event.preventDefault();
     toggleToken(Number(event.target.dataset.token));
   });
-  for (const [id, event] of [["heads", "click"], ["controls", "input"]]) {
+  for (const [id, event] of [["heads", "click"], ["cuts", "click"], ["controls", "input"]]) {
     byId(id).addEventListener(event, () => {
       byId("chosen-head").disabled = state.head === null;
       const name = state.head === null ? "one head" : `head ${state.layer}.${state.head}`;
       byId("chosen-head").textContent = `in ${name} only`;
+      keep();
     });
   }
   window.addEventListener("hashchange", () => {
@@ -287,6 +297,7 @@ function begin() {
 }
 
 begin();
+Object.assign(state, question.view);
 writeWording();
 writeChanges();
 ask();

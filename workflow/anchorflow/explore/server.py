@@ -70,6 +70,7 @@ _STATE = Draft202012Validator(
         cut={"anyOf": [{"type": "null"}, _CUT]},
         beta={"type": "number", "minimum": -MOST_BETA, "maximum": MOST_BETA},
         further={"type": "boolean"},
+        layer={"anyOf": [{"type": "null"}, _PLACE]},
     )
 )
 
@@ -156,7 +157,9 @@ class Explorer:
             cut = Cut(cut["tokens"], cut["to"], layers, cut["heads"])
         how = (state["label"], cut, math.exp(state["beta"]))
         if saved:
-            return prompt.show(*how, title=self._title).html
+            data = prompt.page_data(*how)
+            opens = data["opens"] if state["layer"] is None else state["layer"]
+            return page(self._title, {**data, "opens": min(opens, len(data["layers"]) - 1)})
         data = prompt.page_data(*how, flows_cut=state["further"])
         if state["further"] and cut is not None and state["beta"] == 0:
             data["facts"]["random tokens"] = _compared(prompt, cut, state["label"])
