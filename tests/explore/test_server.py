@@ -22,7 +22,7 @@ from opened_tasks import QUERY, TEXTS, prepared, running
 
 pytest.importorskip("uvicorn")  # the extra "explore"
 
-from anchorflow.explore.server import MOST_BYTES, Explorer, SupersededError, serve
+from anchorflow.explore.server import MOST_BYTES, Explorer, SupersededError, listen  # noqa: E402
 
 TOKEN, ONCE = "secret", "one-time"
 STATE = {
@@ -312,4 +312,4 @@ def test_the_end_of_the_server_ends_a_computation() -> None:
 
 def test_a_port_in_use_is_refused(served: Served) -> None:
     with pytest.raises(InputError, match=f"--port: {served.port} can't be used"):
-        serve(served.task, served.port, False)
+        listen(served.port)

@@ -274,25 +274,28 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
     )
 
 
-def serve(task: OpenedTask, port: int, opens_browser: bool) -> None:
-    """Serve the page until Ctrl-C, and say where it is; port 0 is any free one."""
+def listen(port: int) -> socket.socket:
+    """Take a port on this computer; 0 is any free one."""
     try:
-        listening = socket.create_server((ADDRESS, port))
+        return socket.create_server((ADDRESS, port))
     except OSError as error:
         raise InputError(
             f"--port: {port} can't be used ({error.strerror}); choose another, or 0 for a free one."
         ) from None
-    with listening:
-        port = listening.getsockname()[1]
-        token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        # Arguments of the browser are seen by others on this computer, so it gets another code.
-        app = application(Explorer(task), port, token, once if opens_browser else "")
-        print(f"Open http://{ADDRESS}:{port}/?token={token} and end with Ctrl-C.", flush=True)
-        if opens_browser:
-            webbrowser.open(f"http://{ADDRESS}:{port}/?token={once}")
-        config = uvicorn.Config(
-            app, log_level="warning", ws="none", lifespan="off", timeout_graceful_shutdown=1
-        )
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run([listening])
+
+
+def serve(task: OpenedTask, listening: socket.socket, opens_browser: bool) -> None:
+    """Serve the page until Ctrl-C, and say where it is."""
+    port = listening.getsockname()[1]
+    token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    # Arguments of the browser are seen by others on this computer, so it gets another code.
+    app = application(Explorer(task), port, token, once if opens_browser else "")
+    print(f"Open http://{ADDRESS}:{port}/?token={token} and end with Ctrl-C.", flush=True)
+    if opens_browser:
+        webbrowser.open(f"http://{ADDRESS}:{port}/?token={once}")
+    config = uvicorn.Config(
+        app, log_level="warning", ws="none", lifespan="off", timeout_graceful_shutdown=1
+    )
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run([listening])
     print("Ended.")
