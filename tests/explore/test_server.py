@@ -22,7 +22,7 @@ from opened_tasks import QUERY, TEXTS, prepared, running
 
 pytest.importorskip("uvicorn")  # the extra "explore"
 
-from anchorflow.explore.server import MOST_BYTES, Explorer, SupersededError, listen  # noqa: E402
+from anchorflow.explore.server import MOST_BYTES, Explorer, SupersededError, _Stop, listen
 
 TOKEN, ONCE = "secret", "one-time"
 STATE = {
@@ -297,7 +297,30 @@ def test_a_closed_browser_frees_the_model() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_the_end_of_the_server_ends_a_computation() -> None:
+def test_a_backward_pass_ends_at_its_next_layer() -> None:
+    stopping, weights = _Stop(), torch.ones(2, requires_grad=True)
+    stopping.attend(None, lambda _: 2 * weights).sum().backward()  # type: ignore[arg-type]
+    assert weights.grad is not None and weights.grad.tolist() == [2, 2]
+    output = stopping.attend(None, lambda _: 2 * weights)  # type: ignore[arg-type]
+    stopping.stop.set()
+    with pytest.raises(SupersededError):
+        output.sum().backward()
+
+
+def test_an_interrupted_server_ends_what_it_computes() -> None:
+    explorer = Waiting()
+
+    async def ask() -> list[Any]:
+        tasks = [asyncio.ensure_future(_outcome(explorer, Requested(), of(tab, 1))) for tab in "ab"]
+        await asyncio.sleep(0.05)
+        explorer.ends = True
+        return await asyncio.gather(*tasks)
+
+    assert asyncio.run(ask()) == [None, None]
+    assert explorer.began == [("a", 1)]
+
+
+def test_a_cancelled_request_ends_its_computation() -> None:
     explorer = Waiting()
 
     async def ask() -> None:

@@ -84,16 +84,25 @@ class SupersededError(Exception):
 
 
 class _Stop:
-    """The intervention that ends a computation at its next layer once ``stop`` is set."""
+    """The intervention that ends a computation at its next layer, forward or backward.
+
+    It does so once ``stop`` is set.
+    """
 
     def __init__(self) -> None:
         self.stop = threading.Event()
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """The layer's output as it is, [B, H, T, D]."""
+        self._check()
+        output = attention(call)
+        if output.requires_grad:
+            output.register_hook(self._check)
+        return output
+
+    def _check(self, _: Tensor | None = None) -> None:
         if self.stop.is_set():
             raise SupersededError
-        return attention(call)
 
 
 def _compared(prompt: AskedPrompt, cut: Cut, label: int | None) -> str:
@@ -113,6 +122,7 @@ class Explorer:
 
     def __init__(self, task: OpenedTask) -> None:
         self.task = task
+        self.ends = False  # whether nobody is to be answered any longer
         self._one = asyncio.Lock()
         self._newest: dict[str, int] = {}
 
@@ -171,7 +181,8 @@ class Explorer:
         self._newest[tab] = max(number, self._newest.get(tab, 0))
 
         async def is_wanted() -> bool:
-            return self._newest.get(tab) == number and not await request.is_disconnected()
+            newest = self._newest.get(tab) == number
+            return newest and not self.ends and not await request.is_disconnected()
 
         stopping = _Stop()
 
@@ -284,18 +295,30 @@ def listen(port: int) -> socket.socket:
         ) from None
 
 
+class _Server(uvicorn.Server):
+    """A server that stops what it computes as soon as it is interrupted."""
+
+    def __init__(self, explorer: Explorer, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._explorer = explorer
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Take a signal; a second one ends at once."""
+        self._explorer.ends = True
+        super().handle_exit(sig, frame)
+
+
 def serve(task: OpenedTask, listening: socket.socket, opens_browser: bool) -> None:
     """Serve the page until Ctrl-C, and say where it is."""
     port = listening.getsockname()[1]
     token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
     # Arguments of the browser are seen by others on this computer, so it gets another code.
-    app = application(Explorer(task), port, token, once if opens_browser else "")
+    explorer = Explorer(task)
+    app = application(explorer, port, token, once if opens_browser else "")
     print(f"Open http://{ADDRESS}:{port}/?token={token} and end with Ctrl-C.", flush=True)
     if opens_browser:
         webbrowser.open(f"http://{ADDRESS}:{port}/?token={once}")
-    config = uvicorn.Config(
-        app, log_level="warning", ws="none", lifespan="off", timeout_graceful_shutdown=1
-    )
+    server = _Server(explorer, uvicorn.Config(app, log_level="warning", ws="none", lifespan="off"))
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run([listening])
+        server.run([listening])
     print("Ended.")
