@@ -314,7 +314,7 @@ def test_an_interrupted_server_ends_what_it_computes() -> None:
         tasks = [asyncio.ensure_future(_outcome(explorer, Requested(), of(tab, 1))) for tab in "ab"]
         await asyncio.sleep(0.05)
         explorer.ends = True
-        return await asyncio.gather(*tasks)
+        return await asyncio.wait_for(asyncio.gather(*tasks), 10)
 
     assert asyncio.run(ask()) == [None, None]
     assert explorer.began == [("a", 1)]
