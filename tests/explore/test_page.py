@@ -63,6 +63,7 @@ def fields(browser: Any) -> list[Any]:
 def test_typing_cutting_and_flipping_change_the_answer_and_a_reload_restores_it(
     task: OpenedTask, browser: Any, answered: Answered
 ) -> None:
+    from selenium.webdriver.common.keys import Keys
     from selenium.webdriver.support.ui import Select
 
     assert browser.current_url.partition("#")[0].endswith("/")  # without the token
@@ -98,8 +99,12 @@ def test_typing_cutting_and_flipping_change_the_answer_and_a_reload_restores_it(
     )
     assert marked == plain["cut_tokens"]
     assert browser.find_element("css selector", "#details .answer").text == facts["probabilities"]
+    browser.find_element("css selector", "input[value=deep]").click()
+    browser.find_element("id", "count").send_keys(Keys.ARROW_LEFT)
     browser.refresh()
     assert answered() == facts
+    assert browser.execute_script("return [state.view, state.count]") == ["deep", 39]
+    assert browser.find_element("css selector", "input[value=deep]").is_selected()
     assert fields(browser)[-1].get_attribute("value") == "a fine film"
     assert browser.find_element("id", "first-layer").get_attribute("value") == "1"
     browser.find_element("id", "nothing").click()

@@ -22,14 +22,14 @@ from opened_tasks import QUERY, TEXTS, prepared, running
 
 pytest.importorskip("uvicorn")  # the extra "explore"
 
-from anchorflow.explore.server import MOST_BYTES, Explorer, SupersededError, serve
+from anchorflow.explore.server import MOST_BYTES, Explorer, SupersededError, _Stop, listen
 
 TOKEN, ONCE = "secret", "one-time"
 STATE = {
     **{"tab": "a", "number": 1, "template": "Review: {text}\nSentiment:{label}"},
     **{"labels": [" Negative", " Positive"], "query": [QUERY], "label": None, "cut": None},
     "demonstrations": [{"text": [text], "label": label} for label, text in enumerate(TEXTS)],
-    **{"beta": 0, "flows_cut": False},
+    **{"beta": 0, "further": False, "layer": None},
 }
 CUT = {"tokens": ["kind:label_words", 3], "to": "target", "layers": [1, 2], "heads": [0, 3]}
 
@@ -128,7 +128,7 @@ def test_a_token_in_the_address_does_not_ask(served: Served) -> None:
         (b"\xff", 400, "no JSON"),
         (b"[" * 100000, 400, "no JSON"),
         (json.dumps({**STATE, "beta": math.nan}).encode(), 400, "no JSON"),
-        ({**STATE, "further": 1}, 422, "'further' was unexpected"),
+        ({**STATE, "unknown": 1}, 422, "'unknown' was unexpected"),
         ({**STATE, "beta": 11}, 422, "$.beta: 11 is greater"),
         ({**STATE, "query": [QUERY, "more"]}, 422, "a text has 2 fields"),
         ({**STATE, "demonstrations": [{"text": ["x"], "label": 2}]}, 422, "label is not among"),
@@ -172,7 +172,7 @@ def test_a_failure_is_logged_and_the_server_goes_on(
 @pytest.mark.parametrize(
     ("changes", "how"),
     [
-        ({"flows_cut": True}, {}),
+        ({"further": True}, {}),
         ({"beta": math.log(3), "label": 0}, {"factor": 3.0, "label": 0}),
         ({"cut": CUT}, {"cut": Cut(["kind:label_words", 3], "target", [1, 2], [0, 3])}),
         ({"cut": {**CUT, "layers": None, "heads": None}}, {"cut": Cut(["kind:label_words", 3])}),
@@ -192,16 +192,33 @@ def test_an_answer_is_that_of_the_same_question_in_python(
 def test_single_cuts_are_measured_if_asked_for(served: Served) -> None:
     found = json.loads(served("POST", "/answer", STATE)[2])
     assert not any(cut for flow in found["cuts"] for cut in flow)
-    found = json.loads(served("POST", "/answer", {**STATE, "flows_cut": True})[2])
+    found = json.loads(served("POST", "/answer", {**STATE, "further": True})[2])
     assert all(cut for flow in found["cuts"] for cut in flow)
 
 
-def test_what_is_saved_is_the_static_page(served: Served) -> None:
+def test_a_cut_is_compared_with_random_tokens_if_asked_for(served: Served) -> None:
+    cut = {**CUT, "tokens": ["kind:label_words"], "heads": None}
+    asked = {**STATE, "cut": cut, "further": True, "label": 0}
+    told = json.loads(served("POST", "/answer", asked)[2])["facts"]["random tokens"]
+    rows = served.task.ask(served.task.drawn).cut("label_words", layers=[1, 2], label=0)
+    none, this, *drawn = rows["log_odds"].to_list()
+    assert told == (
+        f"log odds of Negative {none:.2f} → {this:.2f}; as much attention cut to random tokens → "
+        f"{sum(drawn) / 20:.2f} ({min(drawn):.2f} to {max(drawn):.2f} in 20 draws)"
+    )
+    reweighted = json.loads(served("POST", "/answer", {**asked, "beta": 1})[2])
+    assert "random tokens" not in reweighted["facts"]  # which cuts the prompt as it is
+
+
+def test_what_is_saved_is_the_static_page_at_the_same_layer(served: Served) -> None:
     status, _, text = served("POST", "/save", {**STATE, "cut": CUT})
     assert status == 200
     cut = Cut(CUT["tokens"], "target", [1, 2], [0, 3])
     shown = served.task.ask(served.task.drawn).show(cut=cut, title="Information flow: tiny")
     assert text == shown.html
+    for layer, opens in ((1, 1), (2, 2), (9, 2)):
+        text = served("POST", "/save", {**STATE, "layer": layer})[2]
+        assert f'"opens":{opens},' in text
 
 
 class Requested:
@@ -280,7 +297,30 @@ def test_a_closed_browser_frees_the_model() -> None:
     assert time.monotonic() - started < 10
 
 
-def test_the_end_of_the_server_ends_a_computation() -> None:
+def test_a_backward_pass_ends_at_its_next_layer() -> None:
+    stopping, weights = _Stop(), torch.ones(2, requires_grad=True)
+    stopping.attend(None, lambda _: 2 * weights).sum().backward()  # type: ignore[arg-type]
+    assert weights.grad is not None and weights.grad.tolist() == [2, 2]
+    output = stopping.attend(None, lambda _: 2 * weights)  # type: ignore[arg-type]
+    stopping.stop.set()
+    with pytest.raises(SupersededError):
+        output.sum().backward()
+
+
+def test_an_interrupted_server_ends_what_it_computes() -> None:
+    explorer = Waiting()
+
+    async def ask() -> list[Any]:
+        tasks = [asyncio.ensure_future(_outcome(explorer, Requested(), of(tab, 1))) for tab in "ab"]
+        await asyncio.sleep(0.05)
+        explorer.ends = True
+        return await asyncio.wait_for(asyncio.gather(*tasks), 10)
+
+    assert asyncio.run(ask()) == [None, None]
+    assert explorer.began == [("a", 1)]
+
+
+def test_a_cancelled_request_ends_its_computation() -> None:
     explorer = Waiting()
 
     async def ask() -> None:
@@ -295,4 +335,4 @@ def test_the_end_of_the_server_ends_a_computation() -> None:
 
 def test_a_port_in_use_is_refused(served: Served) -> None:
     with pytest.raises(InputError, match=f"--port: {served.port} can't be used"):
-        serve(served.task, served.port, False)
+        listen(served.port)

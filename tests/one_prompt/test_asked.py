@@ -368,6 +368,8 @@ def test_a_page_under_a_cut_has_the_flows_of_the_cut_prompt_and_says_what_change
         received = plain[layer].tril(-1).sum(1).tolist()
         assert of_layer["received"] == pytest.approx(received, rel=1e-3, abs=1e-8)
     assert data["cut_tokens"] == words
+    means = [plain[layer].tril(-1).mean() for layer in range(3)]
+    assert data["opens"] == int(np.argmax(means))  # S_pq is 0 everywhere
     before, after = (
         in_full(asked, cut, range(3))[asked.prompt["label_tokens"]].softmax(-1).tolist()
         for cut in (edges_to(asked, [], []), edges)

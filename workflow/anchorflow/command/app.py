@@ -255,12 +255,12 @@ def explore(
         raise InputError(
             f"{' and '.join(missing)}: not installed; run pip install 'anchorflow[explore]'."
         )
-    if folder is None:
-        folder, model = _own_folder(model), None
-    opened = _opened_task(folder, model, task)
-    from anchorflow.explore.server import serve
+    from anchorflow.explore.server import listen, serve
 
-    serve(opened, port, browser)
+    with listen(port) as listening:
+        if folder is None:
+            folder, model = _own_folder(model), None
+        serve(_opened_task(folder, model, task), listening, browser)
 
 
 @app.command(context_settings=_PASSED_ON)

@@ -24,20 +24,29 @@ function restored() {
 
 const cut = () => (question.cut ??= structuredClone(clearCut));
 
+// Keeps the state, and which part of the answer is shown, in the address.
+function keep() {
+  const { view, layer, head, count } = state;
+  question.view = { view, layer, head, count };
+  history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
+}
+
 // Sends the state, at once or after a pause in typing.
-function ask({ typing = false, flows_cut = false } = {}) {
+function ask({ typing = false, further = false } = {}) {
   clearTimeout(asked.timer);
   asked.timer = setTimeout(() => {
     asked.timer = null;
-    history.replaceState(null, "", `/#${encodeURIComponent(JSON.stringify(question))}`);
-    answer(flows_cut);
+    keep();
+    answer(further);
   }, typing ? TYPING : 0);
 }
 
-async function sent(path, flows_cut) {
+async function sent(path, further) {
   const number = ++asked.number;
   const changed = question.cut?.tokens.length ? question.cut : null;
-  const body = JSON.stringify({ ...question, cut: changed, flows_cut, tab, number });
+  const layer = state.view === "layer" ? state.layer : null; // at which a saved page opens
+  const { view: _, ...rest } = question;
+  const body = JSON.stringify({ ...rest, cut: changed, further, layer, tab, number });
   const response = await fetch(path, { method: "POST", body });
   if (response.status === 409 || number !== asked.number) return null;
   if (response.ok) return response;
@@ -76,8 +85,8 @@ async function waiting(work) {
   document.body.classList.remove("stale");
 }
 
-const answer = (flows_cut) => waiting(async () => {
-  const response = await sent("/answer", flows_cut);
+const answer = (further) => waiting(async () => {
+  const response = await sent("/answer", further);
   if (!response) return null;
   const [before, next] = [data.texts?.length, await response.json()];
   const singles = question.cut?.tokens.some((name) => typeof name === "number");
@@ -176,7 +185,9 @@ function writeChanges() {
   const factor = Math.exp(question.beta);
   byId("factor").textContent = `attention × ${factor < 10 ? factor.toFixed(2) : factor.toFixed(1)}`;
   writeOptions(byId("label"), question.label, [["", "the model's answer"]]);
-  byId("flows-cut").disabled = names.length > 0 || question.beta !== 0;
+  byId("further").disabled = question.beta !== 0;
+  byId("further").textContent = names.length
+    ? "Compare with random tokens" : "Cut each flow in each layer";
 }
 
 // Adds one to some, or removes it.
@@ -255,7 +266,7 @@ function begin() {
     if (!cut().tokens.length) cut().tokens = ["kind:label_words"];
     ask();
   });
-  byId("flows-cut").addEventListener("click", () => ask({ flows_cut: true }));
+  byId("further").addEventListener("click", () => ask({ further: true }));
   byId("save").addEventListener("click", save);
   byId("reset").addEventListener("click", () => {
     question = fresh();
@@ -270,11 +281,12 @@ function begin() {
     event.preventDefault();
     toggleToken(Number(event.target.dataset.token));
   });
-  for (const [id, event] of [["heads", "click"], ["controls", "input"]]) {
+  for (const [id, event] of [["heads", "click"], ["cuts", "click"], ["controls", "input"]]) {
     byId(id).addEventListener(event, () => {
       byId("chosen-head").disabled = state.head === null;
       const name = state.head === null ? "one head" : `head ${state.layer}.${state.head}`;
       byId("chosen-head").textContent = `in ${name} only`;
+      keep();
     });
   }
   window.addEventListener("hashchange", () => {
@@ -285,6 +297,7 @@ function begin() {
 }
 
 begin();
+Object.assign(state, question.view);
 writeWording();
 writeChanges();
 ask();

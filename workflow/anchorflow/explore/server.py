@@ -32,7 +32,7 @@ from anchorflow.config.errors import InputError, is_out_of_memory
 from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.explore.task import Asked, OpenedTask
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
-from anchorflow.one_prompt.asked import TO, Cut
+from anchorflow.one_prompt.asked import TO, AskedPrompt, Cut
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +69,8 @@ _STATE = Draft202012Validator(
         label={"type": ["integer", "null"]},
         cut={"anyOf": [{"type": "null"}, _CUT]},
         beta={"type": "number", "minimum": -MOST_BETA, "maximum": MOST_BETA},
-        flows_cut={"type": "boolean"},
+        further={"type": "boolean"},
+        layer={"anyOf": [{"type": "null"}, _PLACE]},
     )
 )
 
@@ -83,16 +84,37 @@ class SupersededError(Exception):
 
 
 class _Stop:
-    """The intervention that ends a computation at its next layer once ``stop`` is set."""
+    """The intervention that ends a computation at its next layer, forward or backward.
+
+    It does so once ``stop`` is set.
+    """
 
     def __init__(self) -> None:
         self.stop = threading.Event()
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """The layer's output as it is, [B, H, T, D]."""
+        self._check()
+        output = attention(call)
+        if output.requires_grad:
+            output.register_hook(self._check)
+        return output
+
+    def _check(self, _: Tensor | None = None) -> None:
         if self.stop.is_set():
             raise SupersededError
-        return attention(call)
+
+
+def _compared(prompt: AskedPrompt, cut: Cut, label: int | None) -> str:
+    """A cut beside cuts of random tokens that hold as much attention, in words."""
+    rows = prompt.cut(cut.tokens, cut.to, cut.layers, cut.heads, label)
+    none, this = rows["log_odds"][:2]
+    drawn = rows.filter(cut="random")["log_odds"].to_list()
+    return (
+        f"log odds of {prompt.words[prompt.label(label)]} {none:.2f} → {this:.2f}; as much "
+        f"attention cut to random tokens → {sum(drawn) / len(drawn):.2f} ({min(drawn):.2f} to "
+        f"{max(drawn):.2f} in {len(drawn)} draws)"
+    )
 
 
 class Explorer:
@@ -100,6 +122,7 @@ class Explorer:
 
     def __init__(self, task: OpenedTask) -> None:
         self.task = task
+        self.ends = False  # whether nobody is to be answered any longer
         self._one = asyncio.Lock()
         self._newest: dict[str, int] = {}
 
@@ -144,8 +167,13 @@ class Explorer:
             cut = Cut(cut["tokens"], cut["to"], layers, cut["heads"])
         how = (state["label"], cut, math.exp(state["beta"]))
         if saved:
-            return prompt.show(*how, title=self._title).html
-        return prompt.page_data(*how, flows_cut=state["flows_cut"])
+            data = prompt.page_data(*how)
+            opens = data["opens"] if state["layer"] is None else state["layer"]
+            return page(self._title, {**data, "opens": min(opens, len(data["layers"]) - 1)})
+        data = prompt.page_data(*how, flows_cut=state["further"])
+        if state["further"] and cut is not None and state["beta"] == 0:
+            data["facts"]["random tokens"] = _compared(prompt, cut, state["label"])
+        return data
 
     async def answered(self, request: Request, state: dict[str, Any], saved: bool) -> Any:
         """The answer to a request, computed in a thread; raises SupersededError if nobody waits."""
@@ -153,7 +181,8 @@ class Explorer:
         self._newest[tab] = max(number, self._newest.get(tab, 0))
 
         async def is_wanted() -> bool:
-            return self._newest.get(tab) == number and not await request.is_disconnected()
+            newest = self._newest.get(tab) == number
+            return newest and not self.ends and not await request.is_disconnected()
 
         stopping = _Stop()
 
@@ -256,25 +285,40 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
     )
 
 
-def serve(task: OpenedTask, port: int, opens_browser: bool) -> None:
-    """Serve the page until Ctrl-C, and say where it is; port 0 is any free one."""
+def listen(port: int) -> socket.socket:
+    """Take a port on this computer; 0 is any free one."""
     try:
-        listening = socket.create_server((ADDRESS, port))
+        return socket.create_server((ADDRESS, port))
     except OSError as error:
         raise InputError(
             f"--port: {port} can't be used ({error.strerror}); choose another, or 0 for a free one."
         ) from None
-    with listening:
-        port = listening.getsockname()[1]
-        token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        # Arguments of the browser are seen by others on this computer, so it gets another code.
-        app = application(Explorer(task), port, token, once if opens_browser else "")
-        print(f"Open http://{ADDRESS}:{port}/?token={token} and end with Ctrl-C.", flush=True)
-        if opens_browser:
-            webbrowser.open(f"http://{ADDRESS}:{port}/?token={once}")
-        config = uvicorn.Config(
-            app, log_level="warning", ws="none", lifespan="off", timeout_graceful_shutdown=1
-        )
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run([listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that stops what it computes as soon as it is interrupted."""
+
+    def __init__(self, explorer: Explorer, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._explorer = explorer
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """Take a signal; a second one ends at once."""
+        self._explorer.ends = True
+        super().handle_exit(sig, frame)
+
+
+def serve(task: OpenedTask, listening: socket.socket, opens_browser: bool) -> None:
+    """Serve the page until Ctrl-C, and say where it is."""
+    port = listening.getsockname()[1]
+    token, once = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+    # Arguments of the browser are seen by others on this computer, so it gets another code.
+    explorer = Explorer(task)
+    app = application(explorer, port, token, once if opens_browser else "")
+    print(f"Open http://{ADDRESS}:{port}/?token={token} and end with Ctrl-C.", flush=True)
+    if opens_browser:
+        webbrowser.open(f"http://{ADDRESS}:{port}/?token={once}")
+    server = _Server(explorer, uvicorn.Config(app, log_level="warning", ws="none", lifespan="off"))
+    with suppress(KeyboardInterrupt):
+        server.run([listening])
     print("Ended.")

@@ -578,8 +578,8 @@ def _saliency(weights: Tensor) -> np.ndarray:
 
 
 def _strongest(matrices: np.ndarray, masks: np.ndarray) -> int:
-    """The layer of the largest S_pq, or of the largest flow at all without label words."""
-    wanted = masks[1] if masks[1].any() else masks.any(0)
+    """The layer of the largest S_pq, or of the largest flow at all if S_pq is 0 everywhere."""
+    wanted = masks[1] if matrices[:, masks[1]].any() else masks.any(0)
     return int(np.argmax([matrix[wanted].mean() for matrix in matrices]))
 
 

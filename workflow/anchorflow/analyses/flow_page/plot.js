@@ -451,9 +451,9 @@ function show(next) {
   );
   const same = tokens.length > 0 && parts(data) === parts(next);
   data = next;
-  if (!(state.layer < data.layers.length)) state.layer = null;
-  state.layer ??= data.opens;
-  if (!data.heads) state.head = null;
+  if (!data.layers[state.layer]) state.layer = data.opens;
+  if (!data.averages[state.view]) state.view = "layer";
+  if (!data.heads?.read[state.layer][state.head]) state.head = null;
   writeFacts();
   if (!same) writePrompt();
   markCut();
