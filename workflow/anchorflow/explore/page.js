@@ -262,7 +262,8 @@ function begin() {
     ask();
   });
   byId("chosen-head").addEventListener("click", () => {
-    Object.assign(cut(), { layers: [state.layer, state.layer], heads: [state.head] });
+    const layer = Number(data.layers[state.layer].name.replace("layer ", ""));
+    Object.assign(cut(), { layers: [layer, layer], heads: [state.head] });
     if (!cut().tokens.length) cut().tokens = ["kind:label_words"];
     ask();
   });

@@ -161,9 +161,13 @@ class Explorer:
         cut = state["cut"]
         if cut is not None:
             first, last = cut["layers"] or (0, -1)
-            layers = range(first, last + 1) if cut["layers"] else None
-            if layers is not None and not layers:
+            if cut["layers"] and first > last:
                 raise InputError(f"layers: {first} is after {last}; exchange them.")
+            # Of a hybrid model, those that attend.
+            among = [place for place in prompt.places if first <= place <= last]
+            layers = among if cut["layers"] else None
+            if layers is not None and not layers:
+                raise InputError(f"layers: none of {first} to {last} attends; choose others.")
             cut = Cut(cut["tokens"], cut["to"], layers, cut["heads"])
         how = (state["label"], cut, math.exp(state["beta"]))
         if saved:

@@ -137,7 +137,7 @@ class AskedPrompt:
         self.prompt: dict[str, Any] = frame.row(0, named=True)
         self.batch: Batch = next(iter(batches_of(frame, 1, model.device)))
         self.tokens: list[str] = token_texts(tokenizer, self.prompt["token_ids"])
-        self._places = attention_layers(model.config)
+        self.places = attention_layers(model.config)
         self._groups = token_groups(self.prompt["label_tokens"])
         self.words = answer_words(self.answers, self._groups)
         if len(set(self._groups)) < 2:
@@ -189,7 +189,7 @@ class AskedPrompt:
         Where nothing is changed, each flow is cut in each layer, unless ``flows_cut`` is false.
         """
         at, edit = self.label(label), self._edit(cut, factor, keeps=True)
-        self._check_memory(len(self._places), _COPIES)
+        self._check_memory(len(self.places), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
         with intervene(edit):
             logits = label_logits(self.model, batch)
@@ -213,7 +213,7 @@ class AskedPrompt:
             self.answers,
             _COLORS,
             none if cuts is None else self._placed(cuts),
-            self._places,
+            self.places,
         )
         facts = data["facts"]
         data["facts"] = {
@@ -374,7 +374,7 @@ class AskedPrompt:
             raise InputError("the prompt has no demonstrations; give its label words.")
         before = self._changed(self.plain, 0, at).log_odds
         edit = self._edit(None, 1, keeps=True)
-        self._check_memory(len(self._places), _COPIES)
+        self._check_memory(len(self.places), _COPIES)
         batch = replace(self.batch, labels=torch.full_like(self.batch.labels, at))
         with intervene(edit):
             label_loss(label_logits(self.model, batch), batch).backward()
@@ -458,7 +458,7 @@ class AskedPrompt:
             *(
                 {
                     "of": "layer",
-                    "layer": self._places[row],
+                    "layer": self.places[row],
                     **self._changed(answers, row, wanted)._asdict(),
                 }
                 for row in range(len(layers))
@@ -513,19 +513,19 @@ class AskedPrompt:
         In :class:`Cut`, layers are counted as in tables, by their place in the model.
         """
         text = self.model.config.get_text_config()
-        known = {"layers": self._places, "heads": range(text.num_attention_heads)}
+        known = {"layers": self.places, "heads": range(text.num_attention_heads)}
         for name, among in known.items():
             if beyond := [n for n in getattr(cut, name) or () if n not in among]:
                 some = f"between 0 and {among[-1]}"
                 if len(among) <= among[-1]:  # of a hybrid model
                     some = f"a layer that attends ({', '.join(map(str, among))})"
                 raise InputError(f"{name}: {beyond[0]} is not {some}; correct it.")
-        wanted = self._places if cut.layers is None else cut.layers
-        return [self._places.index(layer) for layer in wanted]
+        wanted = self.places if cut.layers is None else cut.layers
+        return [self.places.index(layer) for layer in wanted]
 
     def _placed(self, table: pl.DataFrame) -> pl.DataFrame:
         depth = self.model.config.get_text_config().num_hidden_layers
-        return by_place(table, self._places, depth)
+        return by_place(table, self.places, depth)
 
     def _edit(self, cut: Cut | None, factor: float = 1, keeps: bool = False) -> Edit:
         words = tuple(label_word_positions(self.prompt))
