@@ -16,9 +16,17 @@ from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
 from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.one_prompt.asked import AskedPrompt, Cut, ask_about
+from anchorflow.one_prompt.edit import Edit
 from anchorflow.one_prompt.prompt import Prompt, positions_named
 from anchorflow.prepare.positions import label_word_positions
-from tiny_models import EVERY_FAMILY, PlainCut, full_attention, plain_saliency, tiny_model
+from tiny_models import (
+    EVERY_FAMILY,
+    PlainCut,
+    full_attention,
+    plain_attentions,
+    plain_saliency,
+    tiny_model,
+)
 from whole_vocabulary import logits_in_full
 
 TEMPLATE, LABELS = "Review: {text}\nSentiment:{label}", [" Negative", " Positive"]
@@ -109,7 +117,29 @@ def test_a_demonstration_left_out_or_relabeled_is_the_prompt_built_again(
             negative, positive = classifier(demonstrations=demonstrations).predict(TEXT)[0]
             change = np.log(positive / negative) - before
             assert rows[column][number] == pytest.approx(change, abs=1e-5)
-    assert rows["kernel_weight"].sum() == pytest.approx(1)
+    asked = classifier().ask(TEXT)
+    eager = tiny_model("llama", eager=True, vocabulary=1200)
+    attention = plain_attentions(eager, asked.batch)[1][:, :, -1].mean((0, 1))
+    starts, ends = (asked.prompt[f"demonstration_{at}"] for at in ("starts", "ends"))
+    assert starts[0] == 0  # the prompt's first token, which counts for no demonstration
+    spans = zip([1, *starts[1:]], ends, strict=True)
+    weights = torch.stack([attention[first:end].sum() for first, end in spans])
+    assert rows["kernel_weight"].to_list() == pytest.approx((weights / weights.sum()).tolist())
+
+
+def test_in_few_bits_what_changes_nothing_is_no_change(
+    classifier: Callable[..., InContextClassifier],
+) -> None:
+    asked = classifier().ask(TEXT)
+    asked.model.bfloat16()
+    rows = asked.cut("label_words", draws=0)
+    nothing = torch.zeros(1, *2 * [asked.prompt["tokens"]], dtype=torch.bool)
+    with intervene(Edit(dict.fromkeys(range(3), nothing))):
+        answers = asked._answers(asked.batch)
+    none = asked._changed(answers, 0, asked.label()).log_odds
+    assert rows["log_odds"][0] == pytest.approx(none, abs=1e-9)
+    assert none != asked._changed(asked.plain, 0, asked.label()).log_odds  # by its rounding
+    assert asked.reweight([1.0])["log_odds_change"].to_list() == [0, 0]
 
 
 def test_edges_are_cut_in_the_heads_that_are_named_alone(
@@ -253,6 +283,8 @@ def test_a_prompt_without_template_has_demonstrations_of_its_label_words(
         rebuilt = own(text, ["bad", "good"][number : number + 1], [" good", " bad"])
         change = rebuilt._changed(rebuilt.plain, 0, 0).log_odds - before
         assert rows["left_out"][number] == pytest.approx(change, abs=1e-5)
+    bare = Prompt("(A) (B) (", [(1, 2), (5, 6)], [" A", " B"])
+    assert bare.relabeled(1, " A").text == "(A) (A) ("  # with the spaces that the word had
     flipped = own(WORDY.replace("bad", "good"), ["good", "good"], [" good", " bad"])
     change = flipped._changed(flipped.plain, 0, 0).log_odds - before
     assert rows["flipped"][1] == pytest.approx(change, abs=1e-5)
@@ -279,6 +311,8 @@ def test_the_next_generated_token_is_asked_about_without_answers(
         (["good", "good"], "'good' is given 2 times, but the prompt has it 1 times"),
         (["bad", "good"], "'good' is not in the prompt after the one before it"),
         ([(5, 2)], r"\(5, 2\) is not in the prompt"),
+        ([5], "5 is neither a word nor a span"),
+        ([(1, 2, 3)], r"\(1, 2, 3\) is neither a word nor a span"),
     ],
 )
 def test_label_words_that_are_not_where_they_are_given_are_refused(
@@ -301,7 +335,13 @@ def test_label_words_that_are_not_where_they_are_given_are_refused(
         (lambda a: a.cut("label_words", layers=3), "layers: 3 is not between 0 and 2"),
         (lambda a: a.cut("label_words", heads=[4]), "heads: 4 is not between 0 and 3"),
         (lambda a: a.cut("label_words", label="fine"), "'fine' is none of the answers"),
-        (lambda a: a.reweight(-1), "factor: -1 should be 0 or more"),
+        (lambda a: a.reweight(-1), "factor: -1 should be a number, 0 or more"),
+        (lambda a: a.cut("label_words", layers=[]), "layers: there are none; name some"),
+        (lambda a: a.cut("label_words", heads=[]), "heads: there are none; name some"),
+        (lambda a: a.cut("label_words", draws=-1), "draws: -1 should be 0 or more"),
+        (lambda a: a.show(label=1.0), "label: 1.0 is neither an index nor an answer"),
+        (lambda a: a.show(factor=-1), "factor: -1 should be a number, 0 or more"),
+        (lambda a: a.reweight("2"), "factor: '2' should be a number, 0 or more"),
         (lambda a: a.transplant(a, at="query"), "'query' is neither target nor label_words"),
     ],
 )

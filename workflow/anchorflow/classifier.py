@@ -374,6 +374,8 @@ class InContextClassifier:
 
     def ask(self, text: str | Prompt) -> AskedPrompt:
         """One text's prompt, or a prompt without the template, to be asked about."""
+        if not isinstance(text, str | Prompt):
+            raise InputError("text: here, it is a single text; ask about one at a time.")
         if isinstance(text, Prompt):
             return ask_about(self.model, self._tokenizer, text, self.names.model)
         every = self._demonstrations

@@ -35,9 +35,10 @@ from anchorflow.analyses.flow_page.plot import words_of_groups as answer_words
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, batches_of
-from anchorflow.model.layer_kinds import attention_layers, by_place
+from anchorflow.model.layer_kinds import attention_layers, by_place, selects_keys
 from anchorflow.model.layers import attending_layers, keep_outputs, positions_from, run_layers
 from anchorflow.model.logits import Answers, label_logits, target_logits
+from anchorflow.model.run_again import hidden_states
 from anchorflow.model.size import available_bytes, gib
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.one_prompt.edit import Choose, Edit
@@ -151,6 +152,12 @@ class AskedPrompt:
         """The model's answers without any change."""
         return self._answers(self.batch)
 
+    @cached_property
+    def _in_full(self) -> Answers:
+        """The same with whole matrices of attention, which changed runs have too."""
+        with intervene(replace(self._edit(None), whole=True)):
+            return self._answers(self.batch)
+
     def label(self, label: int | str | None = None) -> int:
         """The index of a label, given as such or as its word; by default, the model's answer."""
         if label is None:
@@ -162,6 +169,8 @@ class AskedPrompt:
                     f"label: {label!r} is none of the answers; choose one of {', '.join(words)}."
                 )
             label = words.index(label.strip())
+        if not isinstance(label, int | np.integer) or isinstance(label, bool):
+            raise InputError(f"label: {label!r} is neither an index nor an answer; give one.")
         if not 0 <= label < len(self.answers):
             raise InputError(f"label: {label} is not between 0 and {len(self.answers) - 1}.")
         return self._groups[label]
@@ -205,6 +214,7 @@ class AskedPrompt:
         row["strongest_pq"] = _strongest(matrices, flow_masks(row))
         untouched = cut is None and factor == 1
         measured = untouched and flows_cut and row["label_positions"]
+        measured = measured and not selects_keys(self.model.config)  # rows could lose all keys
         cuts = cut_flows(self.model, batch, row) if measured else None
         none = pl.DataFrame(schema=frame_schema(SHOWN_KNOCKOUTS))
         data = page_data(
@@ -220,7 +230,7 @@ class AskedPrompt:
             "saliency of": f"the loss of {facts['true label']}",
             "prediction": facts["prediction"],
         }
-        data["facts"] |= self._told(cut, factor, probabilities)
+        data["facts"] |= self._changes_in_words(cut, factor, probabilities)
         data["cut_tokens"] = self._keys(cut) if cut else []
         data["heads"] = None
         if self._heads is not None:
@@ -233,30 +243,30 @@ class AskedPrompt:
         writing = writing_of(self.model)
         return None if writing is None else read_and_written(self.model, writing, self.batch)
 
-    def _told(
+    def _changes_in_words(
         self, cut: Cut | None, factor: float, probabilities: Sequence[float]
     ) -> dict[str, str]:
         """What is changed, and the probabilities of the answers before and after, in words."""
-        told = {}
+        changes = {}
         if cut is not None:
             texts = [f"“{self.tokens[key].strip(' ')}”" for key in self._keys(cut)]
             some = ", ".join(texts[:_NAMED]) + f" and {len(texts) - _NAMED} more" * (
                 len(texts) > _NAMED
             )
-            told["cut"] = (
+            changes["cut"] = (
                 f"attention from {_FROM[cut.to]} to {some}; {_numbers('layer', cut.layers)}, "
                 f"{_numbers('head', cut.heads)}"
             )
         if factor != 1:
-            told["re-weighted"] = f"attention to label words × {factor:.3g}"
-        if told:
-            before = self.plain.label_logits[0].softmax(-1).tolist()
+            changes["re-weighted"] = f"attention to label words × {factor:.3g}"
+        if changes:
+            before = self._in_full.label_logits[0].softmax(-1).tolist()
             pairs = list(zip(self.words, before, probabilities, strict=True))
-            shown = sorted({*self._groups}, key=lambda at: -max(pairs[at][1:]))[:_NAMED]
-            told["probabilities"] = ", ".join(
-                "{} {:.2f} → {:.2f}".format(*pairs[at]) for at in sorted(shown)
+            named = sorted({*self._groups}, key=lambda at: -max(pairs[at][1:]))[:_NAMED]
+            changes["probabilities"] = ", ".join(
+                "{} {:.2f} → {:.2f}".format(*pairs[at]) for at in sorted(named)
             )
-        return told
+        return changes
 
     def cut(
         self,
@@ -279,17 +289,24 @@ class AskedPrompt:
         asked = Cut(tokens, to, _several(layers), _several(heads))
         at, edges = self.label(label), self._edges(asked)
         random = generator(self.prompt["seed"], self.prompt["task"], "one_prompt", to)
-        rows = [{"cut": "none", "draw": None, "edges": 0, "attention": 0.0}]
-        rows[0] |= self._changed(self.plain, 0, at)._asdict()
-        self._check_memory(1, _COPIES)
+        if draws < 0:
+            raise InputError(f"draws: {draws} should be 0 or more.")
+        rows: list[dict[str, Any]] = []
+        self._check_memory(1, 3 * _COPIES)
         step, first = max(1, _AT_ONCE // (edges.size * len(self._layers(asked)))), 0
         while first < draws or first == 0:
             count = min(step, draws - first)
             ranks = [random_ranks(edges, random) for _ in range(count)]
             chosen = self._choose(asked, edges, ranks)
-            edit = replace(self._edit(None), cut=chosen.chosen, heads=asked.heads)
-            with intervene(edit):
-                answers = self._answers(repeated(self.batch, 1 + count))
+            # The first prompt loses nothing: what is compared differs by the cut alone.
+            cuts = {
+                at: nn.functional.pad(of, (0, 0, 0, 0, 1, 0)) for at, of in chosen.chosen.items()
+            }
+            with intervene(replace(self._edit(None), cut=cuts, heads=asked.heads)):
+                answers = self._answers(repeated(self.batch, 2 + count))
+            if not rows:
+                nothing = {"cut": "none", "draw": None, "edges": 0, "attention": 0.0}
+                rows.append({**nothing, **self._changed(answers, 0, at)._asdict()})
             places = int(edges.any(1).sum()) * len(chosen.chosen)
             assert isinstance(chosen.attention, Tensor) and isinstance(chosen.number, Tensor)
             for row in range(1 if first else 0, 1 + count):
@@ -299,7 +316,7 @@ class AskedPrompt:
                         **{"draw": first + row - 1 if row else None},
                         "edges": int(chosen.number[row]),
                         "attention": float(chosen.attention[row]) / places,
-                        **self._changed(answers, row, at)._asdict(),
+                        **self._changed(answers, 1 + row, at)._asdict(),
                     }
                 )
             first += max(count, 1)
@@ -325,12 +342,10 @@ class AskedPrompt:
         """
         if not self.prompt["label_positions"]:
             raise InputError("the prompt has no label words to re-weight; give some.")
-        factors = [1.0, *([factor] if isinstance(factor, int | float) else factor)]
-        if not all(np.isfinite(value) and value >= 0 for value in factors):
-            raise InputError(f"factor: {factor} should be 0 or more.")
+        factors = [1.0, *(factor if isinstance(factor, list | tuple) else [factor])]
         at, rows = self.label(label), []
         for value in factors:
-            with intervene(self._edit(None, value)):
+            with intervene(replace(self._edit(None, value), whole=True)):
                 answers = self._answers(self.batch)
             rows.append({"factor": value, **self._changed(answers, 0, at)._asdict()})
         return _against_first(rows)
@@ -384,11 +399,7 @@ class AskedPrompt:
             [weights.detach()[0, :, target].mean(0) for weights in edit.weights.values()]
         ).mean(0)
         starts, ends = (self.prompt[f"demonstration_{at}"] for at in ("starts", "ends"))
-        edges = torch.zeros(count, self.prompt["tokens"], self.prompt["tokens"], dtype=torch.bool)
-        for number, span in enumerate(zip(starts, ends, strict=True)):
-            edges[number, target, slice(*span)] = True
-        with intervene(Edit(dict.fromkeys(edit.weights, edges))):
-            hidden = self._answers(repeated(self.batch, count))
+        hidden = self._hidden(list(zip(starts, ends, strict=True)), at)
         given, classes = self.prompt["demonstration_labels"], sorted(set(self._groups))
         flips = [
             (number, other)
@@ -407,10 +418,11 @@ class AskedPrompt:
                 "demonstration": number,
                 "text": "".join(self.tokens[first:end]).strip(),
                 "left_out": left_out[number] - before if left_out else None,
-                "hidden": self._changed(hidden, number, at).log_odds - before,
+                "hidden": hidden[number],
                 "flipped": float(np.mean(flipped[number])) if flipped[number] else None,
                 "saliency": float(np.sum(saliency[first:end])),
-                "kernel_weight": float(attention[first:end].sum()),
+                # Without the prompt's first token, as in [K].
+                "kernel_weight": float(attention[max(first, 1) : end].sum()),
             }
             for number, (first, end) in enumerate(zip(starts, ends, strict=True))
         ]
@@ -418,6 +430,21 @@ class AskedPrompt:
         weight = pl.col("kernel_weight")
         table = table.with_columns(weight / weight.sum())
         return Demonstrations(table, _agreement(table))
+
+    def _hidden(self, spans: Sequence[tuple[int, int]], label: int) -> list[float]:
+        """Change of the label's log odds with each span of tokens hidden from the target."""
+        tokens, target = self.prompt["tokens"], self.prompt["target_position"]
+        step, found = max(1, _AT_ONCE // (tokens**2 * len(self.places))), list[float]()
+        for first in range(0, len(spans), step):
+            some = spans[first : first + step]
+            edges = torch.zeros(1 + len(some), tokens, tokens, dtype=torch.bool)
+            for row, span in enumerate(some, 1):  # the first prompt loses nothing
+                edges[row, target, slice(*span)] = True
+            with intervene(Edit(dict.fromkeys(range(len(self.places)), edges))):
+                answers = self._answers(repeated(self.batch, len(edges)))
+            odds = [self._changed(answers, row, label).log_odds for row in range(len(edges))]
+            found += [value - odds[0] for value in odds[1:]]
+        return found
 
     def transplant(
         self, donor: "AskedPrompt", at: str = "target", label: int | str | None = None
@@ -441,25 +468,24 @@ class AskedPrompt:
             donors = donor._answers(donor.batch)
 
         def put(row: int, _: nn.Module, __: Any, output: Any) -> Any:
-            state = output[0] if isinstance(output, tuple) else output
-            source = kept[row].output
-            source = source[0] if isinstance(source, tuple) else source
+            (state, rest), (source, _none) = map(hidden_states, (output, kept[row].output))
             state = state.clone()
-            state[row, places[0]] = source[0, places[1]].to(state)
-            return (state, *output[1:]) if isinstance(output, tuple) else state
+            # The first prompt keeps its own; some models have several streams, [S, B, T, hidden].
+            state[..., row + 1, places[0], :] = source[..., 0, places[1], :].to(state)
+            return state if rest is None else (state, *rest)
 
         with ExitStack() as hooks:
             for row, layer in enumerate(layers):
                 hooks.enter_context(layer.register_forward_hook(partial(put, row)))
-            answers = self._answers(repeated(self.batch, len(layers)))
+            answers = self._answers(repeated(self.batch, 1 + len(layers)))
         rows = [
-            {"of": "none", "layer": None, **self._changed(self.plain, 0, wanted)._asdict()},
+            {"of": "none", "layer": None, **self._changed(answers, 0, wanted)._asdict()},
             {"of": "donor", "layer": None, **self._changed(donors, 0, wanted)._asdict()},
             *(
                 {
                     "of": "layer",
                     "layer": self.places[row],
-                    **self._changed(answers, row, wanted)._asdict(),
+                    **self._changed(answers, 1 + row, wanted)._asdict(),
                 }
                 for row in range(len(layers))
             ),
@@ -515,6 +541,8 @@ class AskedPrompt:
         text = self.model.config.get_text_config()
         known = {"layers": self.places, "heads": range(text.num_attention_heads)}
         for name, among in known.items():
+            if getattr(cut, name) is not None and not getattr(cut, name):
+                raise InputError(f"{name}: there are none; name some, or leave it out for all.")
             if beyond := [n for n in getattr(cut, name) or () if n not in among]:
                 some = f"between 0 and {among[-1]}"
                 if len(among) <= among[-1]:  # of a hybrid model
@@ -528,6 +556,8 @@ class AskedPrompt:
         return by_place(table, self.places, depth)
 
     def _edit(self, cut: Cut | None, factor: float = 1, keeps: bool = False) -> Edit:
+        if not isinstance(factor, int | float) or not (0 <= factor < np.inf):
+            raise InputError(f"factor: {factor!r} should be a number, 0 or more.")
         words = tuple(label_word_positions(self.prompt))
         edit = Edit({}, None, factor, self.prompt["target_position"], words, keeps)
         if cut is None:
@@ -633,6 +663,8 @@ def ask_about(
     Without answers, the most likely next tokens are compared. With ``after``, the model first
     generates so many tokens, the most likely ones; they follow the prompt in all that is asked.
     """
+    if after < 0:
+        raise InputError(f"after: {after} should be 0 or more.")
     if len(prompt.answers) == 1:
         raise InputError("answers: there is only one; give at least two, or none.")
     context = context_of(model.config.get_text_config())

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from anchorflow.analyses.knockout.measure import as_heavy
+from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, mixed_rows
 
 
@@ -61,7 +62,9 @@ class Edit:
     ``cut`` has the edges of each layer, [1 or B, T, T], true from a row to a key; ``heads`` are
     those in which they are cut, by default all. ``factor`` multiplies the attention from the row
     ``target`` to the ``label_words`` in all layers and heads, as exp(β) does ([A] eq. 9). If
-    asked, ``weights`` keeps those of each layer, [B, H, T, T], with their graph.
+    asked, ``weights`` keeps those of each layer, [B, H, T, T], with their graph. ``whole`` computes
+    the matrix of every layer, also where nothing changes, so that runs differ by changes alone and
+    not by the rounding of another way to compute attention.
     """
 
     cut: Mapping[int, Tensor] = field(default_factory=dict)
@@ -70,19 +73,25 @@ class Edit:
     target: int = -1
     label_words: tuple[int, ...] = ()
     keeps: bool = False
+    whole: bool = False
     weights: dict[int, Tensor] = field(default_factory=dict)
 
     def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
         """The layer's output, [B, H, T, D]."""
         edges = self.cut.get(call.layer)
         weighs = self.factor != 1 and len(self.label_words) > 0
-        if edges is None and not weighs and not self.keeps:
+        if edges is None and not (weighs or self.keeps or self.whole):
             return attention(call)
         weights = attention_rows(call, all_rows(call))
         if edges is not None:
             edges = edges.to(weights.device)
             without = attention_rows(call, all_rows(call), edges)
             here = edges.any(-1)[:, None, :, None]  # other rows stay as they are, bit by bit
+            if bool((without.isnan() & here).any()):
+                raise InputError(
+                    "a token would have nothing left to attend to, since this model selects the "
+                    "tokens that it attends to, and all of them are cut; cut fewer tokens."
+                )
             if self.heads is not None:
                 of_heads = torch.zeros_like(weights[0, :, :1, :1], dtype=torch.bool)
                 of_heads[list(self.heads)] = True

@@ -80,6 +80,12 @@ class Prompt:
                     "(12, 20)."
                 )
         for given in self.label_words:
+            is_span = isinstance(given, tuple) and [type(part) for part in given] == [int, int]
+            if not (is_span or isinstance(given, str)):
+                raise InputError(
+                    f"label_words: {given!r} is neither a word nor a span of characters; write it "
+                    "as (12, 20)."
+                )
             if isinstance(given, str):
                 first = self.text.find(given.strip(" "), reached)
                 end = first + len(given.strip(" "))
@@ -117,6 +123,8 @@ class Prompt:
         """The prompt with another label word in a demonstration."""
         spans = self.spans()
         first, end = spans[demonstration]
+        word = self.text[first:end]
+        answer = word[: len(word) - len(word.lstrip(" "))] + answer.strip(" ")
         more = len(answer) - (end - first)
         moved = [
             (first + more * (place > demonstration), end + more * (place >= demonstration))
