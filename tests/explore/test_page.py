@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from anchorflow.explore.task import OpenedTask
 from anchorflow.one_prompt.asked import Cut
 from browser import complaints
 from opened_tasks import prepared, running
+from resolved_models import resolve
+from tiny_models import tiny_model
 
 pytest.importorskip("uvicorn")  # the extra "explore"
 
@@ -34,24 +37,23 @@ Answered = Callable[[], dict[str, Any]]
 @pytest.fixture
 def answered(browser: Any, address: str) -> Iterator[Answered]:
     """Opens the page, and gives its facts once what it asked is answered."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
     browser.get("about:blank")
     browser.get(f"{address}?token=secret")
-
-    def wait() -> dict[str, Any]:
-        script = (
-            "return asked.settled === asked.number && !asked.timer && Boolean(data.texts)"
-            " && data.facts"
-        )
-        found: dict[str, Any] = WebDriverWait(browser, 60).until(
-            lambda opened: opened.execute_script(script)
-        )
-        return found
-
-    wait()
-    yield wait
+    _answer(browser)
+    yield lambda: _answer(browser)
     assert complaints(browser) == []
+
+
+def _answer(browser: Any) -> dict[str, Any]:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    script = (
+        "return asked.settled === asked.number && !asked.timer && Boolean(data.texts) && data.facts"
+    )
+    found: dict[str, Any] = WebDriverWait(browser, 60).until(
+        lambda opened: opened.execute_script(script)
+    )
+    return found
 
 
 def fields(browser: Any) -> list[Any]:
@@ -112,6 +114,28 @@ def test_typing_cutting_and_flipping_change_the_answer_and_a_reload_restores_it(
     browser.find_element("id", "reset").click()
     answered()
     assert browser.execute_script("return data.texts") == task.ask(task.drawn).tokens
+
+
+@pytest.mark.long
+def test_a_head_of_a_hybrid_model_has_its_layer_s_place_and_is_cut_there(
+    tmp_path: Path, tiny_model_directory: Path, browser: Any
+) -> None:
+    tiny_model("lfm2", eager=True, vocabulary=1200).save_pretrained(tmp_path / "source")
+    AutoTokenizer.from_pretrained(tiny_model_directory).save_pretrained(tmp_path / "source")
+    resolve(tmp_path)
+    (tmp_path / "results").mkdir()
+    with running(prepared(tmp_path / "results", tmp_path), "hybrid") as port:
+        browser.get("about:blank")
+        browser.get(f"http://127.0.0.1:{port}/?token=hybrid")
+        _answer(browser)
+        browser.find_elements("css selector", "#heads g")[-1].click()
+        (layer, head) = browser.execute_script("return [state.layer, state.head]")
+        assert (layer, browser.execute_script("return data.numbers")) == (1, [1, 3])
+        button = browser.find_element("id", "chosen-head")
+        assert button.text == f"in head 3.{head} only"
+        button.click()
+        assert _answer(browser)["cut"].endswith(f"layer 3, head {head}")
+        assert complaints(browser) == []
 
 
 @pytest.mark.long

@@ -262,7 +262,7 @@ function begin() {
     ask();
   });
   byId("chosen-head").addEventListener("click", () => {
-    const layer = Number(data.layers[state.layer].name.replace("layer ", ""));
+    const layer = data.numbers[state.layer];
     Object.assign(cut(), { layers: [layer, layer], heads: [state.head] });
     if (!cut().tokens.length) cut().tokens = ["kind:label_words"];
     ask();
@@ -285,7 +285,7 @@ function begin() {
   for (const [id, event] of [["heads", "click"], ["cuts", "click"], ["controls", "input"]]) {
     byId(id).addEventListener(event, () => {
       byId("chosen-head").disabled = state.head === null;
-      const name = state.head === null ? "one head" : `head ${state.layer}.${state.head}`;
+      const name = state.head === null ? "one head" : `head ${data.numbers[state.layer]}.${state.head}`;
       byId("chosen-head").textContent = `in ${name} only`;
       keep();
     });
