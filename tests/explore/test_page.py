@@ -234,6 +234,35 @@ def test_what_can_t_be_asked_is_told_and_two_tabs_do_not_mix(
     assert browser.find_element("id", "problem").text == ""
 
 
+@pytest.mark.long
+def test_a_field_of_layers_or_heads_that_is_no_number_is_told_and_nothing_is_answered(
+    browser: Any, answered: Answered
+) -> None:
+    browser.find_element("css selector", "#changes input[value=label_words]").click()
+    facts = answered()
+    for field, wrong, right, told in [
+        ("cut-heads", "0-3", " 0 ,3 ", "heads: “0-3” is no list of numbers"),
+        ("cut-heads", "abc", "", "heads: “abc” is no list of numbers"),
+        ("cut-heads", "0,", "1", "heads: “0,” is no list of numbers"),
+        ("first-layer", "", "1", "layers: give two whole numbers from 0 to 2"),
+        ("last-layer", "", "2", "layers: give two whole numbers from 0 to 2"),
+        ("last-layer", "1.5", "1", "layers: give two whole numbers from 0 to 2"),
+        ("first-layer", "-1", "0", "layers: give two whole numbers from 0 to 2"),
+    ]:
+        type_into = (
+            "const field = byId(arguments[0]); field.value = arguments[1];"
+            "field.dispatchEvent(new Event('input', {bubbles: true}))"
+        )
+        browser.execute_script(type_into, field, wrong)
+        _told(browser, told)
+        assert answered() == facts  # as before
+        assert browser.find_element("id", field).get_attribute("value") == wrong
+        browser.execute_script(type_into, field, right)
+        facts = answered()
+        assert browser.find_element("id", "problem").text == ""
+    assert facts["cut"].endswith("layers 0, 1, head 1")
+
+
 def _told(browser: Any, sentence: str) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 

@@ -41,8 +41,20 @@ function ask({ typing = false, further = false } = {}) {
   }, typing ? TYPING : 0);
 }
 
+// What is wrong with the fields of layers and heads, in a sentence, or nothing.
+function wrongField() {
+  const { layers, heads } = question.cut ?? clearCut;
+  const isLayer = (layer) => Number.isInteger(layer) && layer >= 0 && layer < live.depth;
+  if (layers && !layers.every(isLayer)) {
+    return `layers: give two whole numbers from 0 to ${live.depth - 1}.`;
+  }
+  return typeof heads === "string"
+    ? `heads: “${heads}” is no list of numbers; write them by commas, or nothing for all.` : "";
+}
+
 async function sent(path, further) {
   const number = ++asked.number;
+  if (wrongField()) throw new Error(wrongField());
   const changed = question.cut?.tokens.length ? question.cut : null;
   const layer = state.view === "layer" ? state.layer : null; // at which a saved page opens
   const { view: _, ...rest } = question;
@@ -180,7 +192,7 @@ function writeChanges() {
   const [first, last] = layers ?? [0, live.depth - 1];
   Object.assign(byId("first-layer"), { value: first, max: live.depth - 1 });
   Object.assign(byId("last-layer"), { value: last, max: live.depth - 1 });
-  byId("cut-heads").value = heads?.join(", ") ?? "";
+  byId("cut-heads").value = Array.isArray(heads) ? heads.join(", ") : heads ?? "";
   byId("beta").value = question.beta;
   const factor = Math.exp(question.beta);
   byId("factor").textContent = `attention × ${factor < 10 ? factor.toFixed(2) : factor.toFixed(1)}`;
@@ -220,14 +232,16 @@ function nameDemonstrations() {
 function readChanges() {
   const [first, last] = ["first-layer", "last-layer"].map((id) => byId(id).valueAsNumber);
   const every = first === 0 && last === live.depth - 1;
-  const numbers = byId("cut-heads").value.match(/\d+/g)?.map(Number) ?? null;
+  const typed = byId("cut-heads").value;
+  const isList = /^\s*(\d+(\s*,\s*\d+)*)?\s*$/.test(typed);
   const names = boxes().filter((box) => box.checked).map((box) => `kind:${box.value}`);
   const others = cut().tokens.filter((name) => !boxes().some((box) => name === `kind:${box.value}`));
   Object.assign(cut(), {
     tokens: [...names, ...others],
     to: byId("to").value,
-    layers: every || Number.isNaN(first + last) ? null : [first, last],
-    heads: numbers,
+    layers: every ? null : [first, last],
+    // What is no list is kept as it is typed, and refused when it is sent.
+    heads: isList ? typed.match(/\d+/g)?.map(Number) ?? null : typed,
   });
   question.beta = byId("beta").valueAsNumber;
   question.label = byId("label").value === "" ? null : Number(byId("label").value);
