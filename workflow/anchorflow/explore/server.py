@@ -21,6 +21,7 @@ from typing import Any
 
 import uvicorn
 from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -58,7 +59,9 @@ _CUT = _exactly(
     layers={"type": ["array", "null"], "items": _PLACE, "minItems": 2, "maxItems": 2},
     heads={"type": ["array", "null"], "items": _PLACE, "minItems": 1},
 )
-_STATE = Draft202012Validator(
+# By the standard, 1.0 is an integer; here it would be no index.
+_TYPES = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+_STATE = extend(Draft202012Validator, type_checker=_TYPES)(
     _exactly(
         tab={"type": "string", "maxLength": 64},
         number=_NUMBER,
@@ -260,12 +263,13 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
                 return _error(f"the prompt has more than {MOST_BYTES} bytes; shorten it.", 413)
         try:
             state = json.loads(body, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return _error("the request is no JSON; open the page anew.", 400)
+        try:
             wrong = next(_STATE.iter_errors(state), None)
             if wrong is not None:
                 raise InputError(f"{wrong.json_path}: {wrong.message}; open the page anew.")
             found = await explorer.answered(request, state, saved)
-        except (ValueError, RecursionError):
-            return _error("the request is no JSON; open the page anew.", 400)
         except SupersededError:
             return _error("a newer request took its place.", 409)
         except InputError as error:
