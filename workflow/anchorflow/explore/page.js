@@ -15,7 +15,7 @@ const clearCut = { tokens: [], to: "target", layers: null, heads: null };
 function restored() {
   try {
     const found = JSON.parse(decodeURIComponent(location.hash.slice(1)));
-    const texts = [found.query, ...found.demonstrations.map((shown) => shown.text)];
+    const texts = [found.query, ...found.demonstrations.map((demonstration) => demonstration.text)];
     return texts.every((text) => text.length === live.fields.length) ? { ...fresh(), ...found } : null;
   } catch {
     return null;
@@ -62,8 +62,8 @@ async function sent(path, further) {
   const response = await fetch(path, { method: "POST", body });
   if (response.status === 409 || number !== asked.number) return null;
   if (response.ok) return response;
-  const told = response.headers.get("Content-Type")?.startsWith("application/json");
-  throw new Error(told ? (await response.json()).error : await response.text());
+  const isJson = response.headers.get("Content-Type")?.startsWith("application/json");
+  throw new Error(isJson ? (await response.json()).error : await response.text());
 }
 
 // Runs what waits for the server, and tells how long it takes and what went wrong.
@@ -78,11 +78,11 @@ async function waiting(work) {
   document.body.classList.add("stale");
   let finished = true;
   try {
-    const told = await work();
-    finished = told !== null;
+    const outcome = await work();
+    finished = outcome !== null;
     if (finished) {
       byId("problem").textContent = "";
-      byId("status").textContent = `${told} after ${seconds()} s.`;
+      byId("status").textContent = `${outcome} after ${seconds()} s.`;
     }
   } catch (error) {
     byId("status").textContent = "";
@@ -148,14 +148,14 @@ function writeOptions(select, chosen, first = []) {
 
 function writeDemonstrations() {
   byId("demonstrations").replaceChildren();
-  question.demonstrations.forEach((shown, k) => {
-    const row = element("div", element("li", byId("demonstrations")), undefined, "shown");
-    writeText(row, shown.text, `demonstration ${k + 1}`);
+  question.demonstrations.forEach((demonstration, k) => {
+    const row = element("div", element("li", byId("demonstrations")), undefined, "demonstration");
+    writeText(row, demonstration.text, `demonstration ${k + 1}`);
     const select = element("select", row);
     select.setAttribute("aria-label", `label of demonstration ${k + 1}`);
-    writeOptions(select, shown.label);
+    writeOptions(select, demonstration.label);
     select.addEventListener("change", () => {
-      shown.label = Number(select.value);
+      demonstration.label = Number(select.value);
       ask();
     });
     const remove = Object.assign(element("button", row, "Remove"), { type: "button" });

@@ -129,7 +129,7 @@ class Explorer:
         self._one = asyncio.Lock()
         self._newest: dict[str, int] = {}
 
-    def shown(self) -> str:
+    def page(self) -> str:
         """The page, on which nothing is answered yet."""
         drawn, config = self.task.drawn, self.task.model.config.get_text_config()
         demonstrations = [{"text": t, "label": label} for t, label in drawn.demonstrations]
@@ -147,7 +147,10 @@ class Explorer:
     def answer(self, state: dict[str, Any], saved: bool) -> dict[str, Any] | str:
         """The data of a state's page, or the page itself to be ``saved``."""
         fields, labels = self.task.fields, state["labels"]
-        texts = [state["query"], *(shown["text"] for shown in state["demonstrations"])]
+        texts = [
+            state["query"],
+            *(demonstration["text"] for demonstration in state["demonstrations"]),
+        ]
         if wrong := [text for text in texts if len(text) != len(fields)]:
             raise InputError(
                 f"a text has {len(wrong[0])} fields, but those of {self.task.task} have "
@@ -155,7 +158,7 @@ class Explorer:
             )
         if len(labels) < 2:
             raise InputError("there are fewer than two label words; write one on each line.")
-        if any(shown["label"] >= len(labels) for shown in state["demonstrations"]):
+        if any(demonstration["label"] >= len(labels) for demonstration in state["demonstrations"]):
             raise InputError("a demonstration's label is not among the label words; choose one.")
         demonstrations = ((tuple(d["text"]), d["label"]) for d in state["demonstrations"])
         prompt = self.task.ask(
@@ -253,7 +256,7 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
         return guard
 
     async def show(_: Request) -> Response:
-        response = HTMLResponse(explorer.shown())
+        response = HTMLResponse(explorer.page())
         response.set_cookie(cookie, token, httponly=True, samesite="strict")
         return response
 
