@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from anchorflow.explore.task import OpenedTask
 from anchorflow.one_prompt.asked import Cut
 from browser import complaints
 from opened_tasks import prepared, running
+from resolved_models import resolve
+from tiny_models import tiny_model
 
 pytest.importorskip("uvicorn")  # the extra "explore"
 
@@ -34,24 +37,23 @@ Answered = Callable[[], dict[str, Any]]
 @pytest.fixture
 def answered(browser: Any, address: str) -> Iterator[Answered]:
     """Opens the page, and gives its facts once what it asked is answered."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
     browser.get("about:blank")
     browser.get(f"{address}?token=secret")
-
-    def wait() -> dict[str, Any]:
-        script = (
-            "return asked.settled === asked.number && !asked.timer && Boolean(data.texts)"
-            " && data.facts"
-        )
-        found: dict[str, Any] = WebDriverWait(browser, 60).until(
-            lambda opened: opened.execute_script(script)
-        )
-        return found
-
-    wait()
-    yield wait
+    _answer(browser)
+    yield lambda: _answer(browser)
     assert complaints(browser) == []
+
+
+def _answer(browser: Any) -> dict[str, Any]:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    script = (
+        "return asked.settled === asked.number && !asked.timer && Boolean(data.texts) && data.facts"
+    )
+    found: dict[str, Any] = WebDriverWait(browser, 60).until(
+        lambda opened: opened.execute_script(script)
+    )
+    return found
 
 
 def fields(browser: Any) -> list[Any]:
@@ -112,6 +114,28 @@ def test_typing_cutting_and_flipping_change_the_answer_and_a_reload_restores_it(
     browser.find_element("id", "reset").click()
     answered()
     assert browser.execute_script("return data.texts") == task.ask(task.drawn).tokens
+
+
+@pytest.mark.long
+def test_a_head_of_a_hybrid_model_has_its_layer_s_place_and_is_cut_there(
+    tmp_path: Path, tiny_model_directory: Path, browser: Any
+) -> None:
+    tiny_model("lfm2", eager=True, vocabulary=1200).save_pretrained(tmp_path / "source")
+    AutoTokenizer.from_pretrained(tiny_model_directory).save_pretrained(tmp_path / "source")
+    resolve(tmp_path)
+    (tmp_path / "results").mkdir()
+    with running(prepared(tmp_path / "results", tmp_path), "hybrid") as port:
+        browser.get("about:blank")
+        browser.get(f"http://127.0.0.1:{port}/?token=hybrid")
+        _answer(browser)
+        browser.find_elements("css selector", "#heads g")[-1].click()
+        (layer, head) = browser.execute_script("return [state.layer, state.head]")
+        assert (layer, browser.execute_script("return data.numbers")) == (1, [1, 3])
+        button = browser.find_element("id", "chosen-head")
+        assert button.text == f"in head 3.{head} only"
+        button.click()
+        assert _answer(browser)["cut"].endswith(f"layer 3, head {head}")
+        assert complaints(browser) == []
 
 
 @pytest.mark.long
@@ -208,6 +232,35 @@ def test_what_can_t_be_asked_is_told_and_two_tabs_do_not_mix(
     assert answered() == facts
     assert complaints(browser) != []  # the status 422
     assert browser.find_element("id", "problem").text == ""
+
+
+@pytest.mark.long
+def test_a_field_of_layers_or_heads_that_is_no_number_is_told_and_nothing_is_answered(
+    browser: Any, answered: Answered
+) -> None:
+    browser.find_element("css selector", "#changes input[value=label_words]").click()
+    facts = answered()
+    for field, wrong, right, told in [
+        ("cut-heads", "0-3", " 0 ,3 ", "heads: “0-3” is no list of numbers"),
+        ("cut-heads", "abc", "", "heads: “abc” is no list of numbers"),
+        ("cut-heads", "0,", "1", "heads: “0,” is no list of numbers"),
+        ("first-layer", "", "1", "layers: give two whole numbers from 0 to 2"),
+        ("last-layer", "", "2", "layers: give two whole numbers from 0 to 2"),
+        ("last-layer", "1.5", "1", "layers: give two whole numbers from 0 to 2"),
+        ("first-layer", "-1", "0", "layers: give two whole numbers from 0 to 2"),
+    ]:
+        type_into = (
+            "const field = byId(arguments[0]); field.value = arguments[1];"
+            "field.dispatchEvent(new Event('input', {bubbles: true}))"
+        )
+        browser.execute_script(type_into, field, wrong)
+        _told(browser, told)
+        assert answered() == facts  # as before
+        assert browser.find_element("id", field).get_attribute("value") == wrong
+        browser.execute_script(type_into, field, right)
+        facts = answered()
+        assert browser.find_element("id", "problem").text == ""
+    assert facts["cut"].endswith("layers 0, 1, head 1")
 
 
 def _told(browser: Any, sentence: str) -> None:

@@ -138,6 +138,8 @@ def test_a_token_in_the_address_does_not_ask(served: Served) -> None:
         ({**STATE, "cut": {**CUT, "layers": [2, 1]}}, 422, "layers: 2 is after 1"),
         ({**STATE, "cut": {**CUT, "layers": [0, 3]}}, 422, "layers: 3 is not between 0 and 2"),
         ({**STATE, "cut": {**CUT, "tokens": [999]}}, 422, "999 is not among"),
+        ({**STATE, "cut": {**CUT, "tokens": [1.0]}}, 422, "[1.0], 'to': 'target'"),
+        ({**STATE, "label": 1.0}, 422, "$.label: 1.0 is not of type 'integer'"),
         ({**STATE, "query": ["word " * 2000]}, 422, "exceed the context"),
     ],
 )
@@ -155,11 +157,15 @@ def test_prompts_are_limited_by_memory(served: Served, monkeypatch: pytest.Monke
     assert status == 422 and "but 0.00 GiB are available" in json.loads(text)["error"]
 
 
+@pytest.mark.parametrize("kind", [RuntimeError, ValueError, RecursionError])
 def test_a_failure_is_logged_and_the_server_goes_on(
-    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kind: type[Exception],
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
-        raise RuntimeError("private")
+        raise kind("private")
 
     with monkeypatch.context() as changed:
         changed.setattr("anchorflow.one_prompt.asked.AskedPrompt.page_data", fails)

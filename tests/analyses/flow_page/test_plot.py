@@ -22,6 +22,7 @@ from anchorflow.analyses.flow_page.plot import (
     saliency_matrices,
     words_of_groups,
 )
+from anchorflow.model.layer_kinds import by_place
 from browser import complaints
 from flow_pages import drawn, shown_tables
 from worded_prompts import with_words
@@ -296,7 +297,9 @@ def test_heads_of_a_page_equal_values_worked_out_by_hand() -> None:
 def test_a_head_s_square_draws_what_it_attends_to_and_tells_what_it_writes(
     tables: Tables, browser: Any, opened: Open
 ) -> None:
-    data = opened(page_of(tables))
+    numbers = [1, 3, 6]  # of the layers that attend, in a hybrid model
+    frames = [by_place(table, numbers, 8) for table in tables]
+    data = opened(page_of(frames))
     heads, target = data["heads"], data["target"]
     squares = browser.find_elements("css selector", "#heads g")
     assert len(squares) == len(heads["totals"]) * len(heads["totals"][0])
@@ -306,7 +309,12 @@ def test_a_head_s_square_draws_what_it_attends_to_and_tells_what_it_writes(
     read = [row for row in heads["read"][layer][head] if row[0] != target and row[1] > 0]
     assert drawn(browser) == [[token, target] for token, _, _ in read]
     details = browser.find_element("id", "details").text
-    assert f"layer {layer}, head {head}" in details
+    named = f"layer {numbers[layer]}, head {head}"
+    assert f"{named}\n" in details
+    assert browser.find_element("id", "scale").text.startswith(f"{named}: ")
+    assert squares[-1].get_attribute("aria-label").startswith(f"head {numbers[layer]}.{head}: ")
+    notes = browser.find_element("css selector", "#heads .bars .note").text
+    assert notes.startswith("layers 1, 3, 6; up to")
     assert f"(token {read[0][0]}): attention {float(f'{read[0][1]:.3g}'):g}"[:-1] in details
     browser.execute_script("control({ target: document.querySelector('input[value=all]') })")
     assert drawn(browser) == strongest(data["averages"]["all"], 40)

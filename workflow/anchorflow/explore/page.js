@@ -15,7 +15,7 @@ const clearCut = { tokens: [], to: "target", layers: null, heads: null };
 function restored() {
   try {
     const found = JSON.parse(decodeURIComponent(location.hash.slice(1)));
-    const texts = [found.query, ...found.demonstrations.map((shown) => shown.text)];
+    const texts = [found.query, ...found.demonstrations.map((demonstration) => demonstration.text)];
     return texts.every((text) => text.length === live.fields.length) ? { ...fresh(), ...found } : null;
   } catch {
     return null;
@@ -41,8 +41,20 @@ function ask({ typing = false, further = false } = {}) {
   }, typing ? TYPING : 0);
 }
 
+// What is wrong with the fields of layers and heads, in a sentence, or nothing.
+function wrongField() {
+  const { layers, heads } = question.cut ?? clearCut;
+  const isLayer = (layer) => Number.isInteger(layer) && layer >= 0 && layer < live.depth;
+  if (layers && !layers.every(isLayer)) {
+    return `layers: give two whole numbers from 0 to ${live.depth - 1}.`;
+  }
+  return typeof heads === "string"
+    ? `heads: “${heads}” is no list of numbers; write them by commas, or nothing for all.` : "";
+}
+
 async function sent(path, further) {
   const number = ++asked.number;
+  if (wrongField()) throw new Error(wrongField());
   const changed = question.cut?.tokens.length ? question.cut : null;
   const layer = state.view === "layer" ? state.layer : null; // at which a saved page opens
   const { view: _, ...rest } = question;
@@ -50,8 +62,8 @@ async function sent(path, further) {
   const response = await fetch(path, { method: "POST", body });
   if (response.status === 409 || number !== asked.number) return null;
   if (response.ok) return response;
-  const told = response.headers.get("Content-Type")?.startsWith("application/json");
-  throw new Error(told ? (await response.json()).error : await response.text());
+  const isJson = response.headers.get("Content-Type")?.startsWith("application/json");
+  throw new Error(isJson ? (await response.json()).error : await response.text());
 }
 
 // Runs what waits for the server, and tells how long it takes and what went wrong.
@@ -66,11 +78,11 @@ async function waiting(work) {
   document.body.classList.add("stale");
   let finished = true;
   try {
-    const told = await work();
-    finished = told !== null;
+    const outcome = await work();
+    finished = outcome !== null;
     if (finished) {
       byId("problem").textContent = "";
-      byId("status").textContent = `${told} after ${seconds()} s.`;
+      byId("status").textContent = `${outcome} after ${seconds()} s.`;
     }
   } catch (error) {
     byId("status").textContent = "";
@@ -136,14 +148,14 @@ function writeOptions(select, chosen, first = []) {
 
 function writeDemonstrations() {
   byId("demonstrations").replaceChildren();
-  question.demonstrations.forEach((shown, k) => {
-    const row = element("div", element("li", byId("demonstrations")), undefined, "shown");
-    writeText(row, shown.text, `demonstration ${k + 1}`);
+  question.demonstrations.forEach((demonstration, k) => {
+    const row = element("div", element("li", byId("demonstrations")), undefined, "demonstration");
+    writeText(row, demonstration.text, `demonstration ${k + 1}`);
     const select = element("select", row);
     select.setAttribute("aria-label", `label of demonstration ${k + 1}`);
-    writeOptions(select, shown.label);
+    writeOptions(select, demonstration.label);
     select.addEventListener("change", () => {
-      shown.label = Number(select.value);
+      demonstration.label = Number(select.value);
       ask();
     });
     const remove = Object.assign(element("button", row, "Remove"), { type: "button" });
@@ -180,7 +192,7 @@ function writeChanges() {
   const [first, last] = layers ?? [0, live.depth - 1];
   Object.assign(byId("first-layer"), { value: first, max: live.depth - 1 });
   Object.assign(byId("last-layer"), { value: last, max: live.depth - 1 });
-  byId("cut-heads").value = heads?.join(", ") ?? "";
+  byId("cut-heads").value = Array.isArray(heads) ? heads.join(", ") : heads ?? "";
   byId("beta").value = question.beta;
   const factor = Math.exp(question.beta);
   byId("factor").textContent = `attention × ${factor < 10 ? factor.toFixed(2) : factor.toFixed(1)}`;
@@ -220,14 +232,16 @@ function nameDemonstrations() {
 function readChanges() {
   const [first, last] = ["first-layer", "last-layer"].map((id) => byId(id).valueAsNumber);
   const every = first === 0 && last === live.depth - 1;
-  const numbers = byId("cut-heads").value.match(/\d+/g)?.map(Number) ?? null;
+  const typed = byId("cut-heads").value;
+  const isList = /^\s*(\d+(\s*,\s*\d+)*)?\s*$/.test(typed);
   const names = boxes().filter((box) => box.checked).map((box) => `kind:${box.value}`);
   const others = cut().tokens.filter((name) => !boxes().some((box) => name === `kind:${box.value}`));
   Object.assign(cut(), {
     tokens: [...names, ...others],
     to: byId("to").value,
-    layers: every || Number.isNaN(first + last) ? null : [first, last],
-    heads: numbers,
+    layers: every ? null : [first, last],
+    // What is no list is kept as it is typed, and refused when it is sent.
+    heads: isList ? typed.match(/\d+/g)?.map(Number) ?? null : typed,
   });
   question.beta = byId("beta").valueAsNumber;
   question.label = byId("label").value === "" ? null : Number(byId("label").value);
@@ -262,7 +276,7 @@ function begin() {
     ask();
   });
   byId("chosen-head").addEventListener("click", () => {
-    const layer = Number(data.layers[state.layer].name.replace("layer ", ""));
+    const layer = data.numbers[state.layer];
     Object.assign(cut(), { layers: [layer, layer], heads: [state.head] });
     if (!cut().tokens.length) cut().tokens = ["kind:label_words"];
     ask();
@@ -285,7 +299,7 @@ function begin() {
   for (const [id, event] of [["heads", "click"], ["cuts", "click"], ["controls", "input"]]) {
     byId(id).addEventListener(event, () => {
       byId("chosen-head").disabled = state.head === null;
-      const name = state.head === null ? "one head" : `head ${state.layer}.${state.head}`;
+      const name = state.head === null ? "one head" : `head ${data.numbers[state.layer]}.${state.head}`;
       byId("chosen-head").textContent = `in ${name} only`;
       keep();
     });

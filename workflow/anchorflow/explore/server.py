@@ -21,6 +21,7 @@ from typing import Any
 
 import uvicorn
 from jsonschema import Draft202012Validator
+from jsonschema.validators import extend
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
@@ -58,7 +59,9 @@ _CUT = _exactly(
     layers={"type": ["array", "null"], "items": _PLACE, "minItems": 2, "maxItems": 2},
     heads={"type": ["array", "null"], "items": _PLACE, "minItems": 1},
 )
-_STATE = Draft202012Validator(
+# By the standard, 1.0 is an integer; here it would be no index.
+_TYPES = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+_STATE = extend(Draft202012Validator, type_checker=_TYPES)(
     _exactly(
         tab={"type": "string", "maxLength": 64},
         number=_NUMBER,
@@ -126,7 +129,7 @@ class Explorer:
         self._one = asyncio.Lock()
         self._newest: dict[str, int] = {}
 
-    def shown(self) -> str:
+    def page(self) -> str:
         """The page, on which nothing is answered yet."""
         drawn, config = self.task.drawn, self.task.model.config.get_text_config()
         demonstrations = [{"text": t, "label": label} for t, label in drawn.demonstrations]
@@ -144,7 +147,10 @@ class Explorer:
     def answer(self, state: dict[str, Any], saved: bool) -> dict[str, Any] | str:
         """The data of a state's page, or the page itself to be ``saved``."""
         fields, labels = self.task.fields, state["labels"]
-        texts = [state["query"], *(shown["text"] for shown in state["demonstrations"])]
+        texts = [
+            state["query"],
+            *(demonstration["text"] for demonstration in state["demonstrations"]),
+        ]
         if wrong := [text for text in texts if len(text) != len(fields)]:
             raise InputError(
                 f"a text has {len(wrong[0])} fields, but those of {self.task.task} have "
@@ -152,7 +158,7 @@ class Explorer:
             )
         if len(labels) < 2:
             raise InputError("there are fewer than two label words; write one on each line.")
-        if any(shown["label"] >= len(labels) for shown in state["demonstrations"]):
+        if any(demonstration["label"] >= len(labels) for demonstration in state["demonstrations"]):
             raise InputError("a demonstration's label is not among the label words; choose one.")
         demonstrations = ((tuple(d["text"]), d["label"]) for d in state["demonstrations"])
         prompt = self.task.ask(
@@ -163,6 +169,9 @@ class Explorer:
             first, last = cut["layers"] or (0, -1)
             if cut["layers"] and first > last:
                 raise InputError(f"layers: {first} is after {last}; exchange them.")
+            depth = self.task.model.config.get_text_config().num_hidden_layers
+            if last >= depth:
+                raise InputError(f"layers: {last} is not between 0 and {depth - 1}.")
             # Of a hybrid model, those that attend.
             among = [place for place in prompt.places if first <= place <= last]
             layers = among if cut["layers"] else None
@@ -247,7 +256,7 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
         return guard
 
     async def show(_: Request) -> Response:
-        response = HTMLResponse(explorer.shown())
+        response = HTMLResponse(explorer.page())
         response.set_cookie(cookie, token, httponly=True, samesite="strict")
         return response
 
@@ -260,12 +269,13 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
                 return _error(f"the prompt has more than {MOST_BYTES} bytes; shorten it.", 413)
         try:
             state = json.loads(body, parse_constant=_refuse)
+        except (ValueError, RecursionError):
+            return _error("the request is no JSON; open the page anew.", 400)
+        try:
             wrong = next(_STATE.iter_errors(state), None)
             if wrong is not None:
                 raise InputError(f"{wrong.json_path}: {wrong.message}; open the page anew.")
             found = await explorer.answered(request, state, saved)
-        except (ValueError, RecursionError):
-            return _error("the request is no JSON; open the page anew.", 400)
         except SupersededError:
             return _error("a newer request took its place.", 409)
         except InputError as error:

@@ -58,11 +58,13 @@ class OpenedTask:
         self._builder = PromptBuilder.open(resolved, self._wording, model, task, whole_words)
         self.fields: tuple[str, ...] = tuple(self._wording["fields"])
         first = samples.filter(demonstrations="fixed").row(0, named=True)
-        shown = zip(first["demonstration_texts"], first["demonstration_labels"], strict=True)
+        demonstrations = zip(
+            first["demonstration_texts"], first["demonstration_labels"], strict=True
+        )
         self.drawn = Asked(
             self._wording["template"],
             tuple(self._wording["labels"]),
-            tuple((self._split(text), label) for text, label in shown),
+            tuple((self._split(text), label) for text, label in demonstrations),
             self._split(first["text"]),
         )
         prompts = read_table(built, PROMPTS).filter(demonstrations="fixed").head(1)

@@ -192,6 +192,14 @@ function writeBars(flow) {
   element("span", row, `up to ${nats(largest(data.cuts[flow]))} nats`, "note");
 }
 
+// The chosen layer has its number in the model, where other layers may not attend.
+const chosenHead = () => `${data.layers[state.layer].name}, head ${state.head}`;
+
+function layerNumbers() {
+  const { length } = data.numbers;
+  return data.numbers[length - 1] === length - 1 ? `0 to ${length - 1}` : data.numbers.join(", ");
+}
+
 // Sums over all tokens of what a head writes for the labels, in words.
 function sumsOfHead(layer, head) {
   const sums = data.heads.totals[layer][head].map((sum, c) => `${data.heads.words[c]} ${signed(sum)}`);
@@ -214,7 +222,7 @@ function writeHeads() {
     const square = drawing("g", svg, {
       role: "button", "data-layer": layer, "data-head": head, tabindex: layer + head ? -1 : 0,
     });
-    const name = `head ${layer}.${head}: ${sumsOfHead(layer, head)} logits`;
+    const name = `head ${data.numbers[layer]}.${head}: ${sumsOfHead(layer, head)} logits`;
     square.setAttribute("aria-label", name);
     drawing("title", square, {}).textContent = name;
     drawing("rect", square, {
@@ -226,7 +234,7 @@ function writeHeads() {
     square.addEventListener("keydown", (event) => moveAmong(event, svg, heads.length));
   }));
   const unchanged = data.facts.probabilities ? "; all of the unchanged prompt" : "";
-  const range = `layers 0 to ${totals.length - 1}; up to ${nats(most)} logits${unchanged}`;
+  const range = `layers ${layerNumbers()}; up to ${nats(most)} logits${unchanged}`;
   element("span", row, range, "note");
 }
 
@@ -285,7 +293,7 @@ function strongest() {
 
 function scaleOf(list) {
   if (state.head !== null) {
-    return `layer ${state.layer}, head ${state.head}: the target's attention to the ${list.length} tokens ` +
+    return `${chosenHead()}: the target's attention to the ${list.length} tokens ` +
       "to which it attends most; widths are relative to the largest.";
   }
   const name = view().name;
@@ -378,7 +386,7 @@ function describe() {
   }
   document.querySelector("#prompt svg").classList.toggle("dimmed", token !== null);
   if (token === null && state.head !== null) {
-    write("h2", `layer ${state.layer}, head ${state.head}`);
+    write("h2", chosenHead());
     write("p", `writes for the labels: ${sumsOfHead(state.layer, state.head)} logits`);
     return listArcs("Attends most to", [...arcs].reverse(), "from");
   }

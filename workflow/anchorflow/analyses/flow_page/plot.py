@@ -154,6 +154,7 @@ def page_data(
             for name, symbol, color, mask in zip(_NAMES, _SYMBOLS, colors, masks, strict=True)
         ],
         "layers": single,
+        "numbers": list(numbers),
         "opens": prompt["strongest_pq"],
         "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, numbers) for e in _EDGES],
         "averages": {
