@@ -211,7 +211,7 @@ class AskedPrompt:
             **{"probabilities": probabilities, "texts": self.tokens},
             **{"token_groups": self._groups},
         }
-        row["strongest_pq"] = _strongest(matrices, flow_masks(row))
+        row["strongest_pq"] = self.places[_strongest(matrices, flow_masks(row))]
         untouched = cut is None and factor == 1
         measured = untouched and flows_cut and row["label_positions"]
         measured = measured and not selects_keys(self.model.config)  # rows could lose all keys

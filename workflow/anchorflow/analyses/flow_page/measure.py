@@ -103,7 +103,8 @@ def measure_flow_page(
     found = [tuple(pl.DataFrame(schema=frame_schema(table)) for table in tables)]
     writing = writing_of(model)
     rows_of = {row["example"]: row for row in chosen.iter_rows(named=True)}
-    layers = len(attention_layers(model.config))
+    places = attention_layers(model.config)
+    layers = len(places)
 
     def measure(batch: Batch) -> tuple[pl.DataFrame, ...]:
         keys = chosen.select("model", "task", "seed").row(0, named=True)
@@ -125,8 +126,8 @@ def measure_flow_page(
                 "texts": [texts],
                 "token_groups": [token_groups(batch.label_tokens.tolist())],
                 "query": "".join(texts[query:]),
-                "strongest_wp": int(means.s_wp[:, 0].argmax()),
-                "strongest_pq": int(means.s_pq[:, 0].argmax()),
+                "strongest_wp": places[int(means.s_wp[:, 0].argmax())],
+                "strongest_pq": places[int(means.s_pq[:, 0].argmax())],
             }
         )
         cut = cut_flows(model, batch, rows_of[batch.examples[0]])

@@ -155,7 +155,7 @@ def page_data(
         ],
         "layers": single,
         "numbers": list(numbers),
-        "opens": prompt["strongest_pq"],
+        "opens": list(numbers).index(prompt["strongest_pq"]),
         "cuts": [_cuts(cuts.filter(pl.col("edges") == e), prompt, words, numbers) for e in _EDGES],
         "averages": {
             key: _view(name, matrices[chosen].mean(0), masks)
