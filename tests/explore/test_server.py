@@ -33,6 +33,8 @@ STATE = {
 }
 CUT = {"tokens": ["kind:label_words", 3], "to": "target", "layers": [1, 2], "heads": [0, 3]}
 
+WHOLE = Cut(CUT["tokens"], "target", [1, 2], [0, 3])
+
 
 @dataclass
 class Served:
@@ -138,6 +140,7 @@ def test_a_token_in_the_address_does_not_ask(served: Served) -> None:
         ({**STATE, "cut": {**CUT, "layers": [2, 1]}}, 422, "layers: 2 is after 1"),
         ({**STATE, "cut": {**CUT, "layers": [0, 3]}}, 422, "layers: 3 is not between 0 and 2"),
         ({**STATE, "cut": {**CUT, "tokens": [999]}}, 422, "999 is not among"),
+        ({**STATE, "cut": {**CUT, "tokens": [1.5]}}, 422, "'tokens': [1.5]"),
         ({**STATE, "query": ["word " * 2000]}, 422, "exceed the context"),
     ],
 )
@@ -155,11 +158,15 @@ def test_prompts_are_limited_by_memory(served: Served, monkeypatch: pytest.Monke
     assert status == 422 and "but 0.00 GiB are available" in json.loads(text)["error"]
 
 
+@pytest.mark.parametrize("failure", [RuntimeError, ValueError])
 def test_a_failure_is_logged_and_the_server_goes_on(
-    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    failure: type[Exception],
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fails(*_: Any, **__: Any) -> None:
-        raise RuntimeError("private")
+        raise failure("private")
 
     with monkeypatch.context() as changed:
         changed.setattr("anchorflow.one_prompt.asked.AskedPrompt.page_data", fails)
@@ -174,7 +181,8 @@ def test_a_failure_is_logged_and_the_server_goes_on(
     [
         ({"further": True}, {}),
         ({"beta": math.log(3), "label": 0}, {"factor": 3.0, "label": 0}),
-        ({"cut": CUT}, {"cut": Cut(["kind:label_words", 3], "target", [1, 2], [0, 3])}),
+        ({"cut": CUT}, {"cut": WHOLE}),
+        ({"cut": {**CUT, "tokens": ["kind:label_words", 3.0], "heads": [0.0, 3]}}, {"cut": WHOLE}),
         ({"cut": {**CUT, "layers": None, "heads": None}}, {"cut": Cut(["kind:label_words", 3])}),
     ],
 )
@@ -213,8 +221,7 @@ def test_a_cut_is_compared_with_random_tokens_if_asked_for(served: Served) -> No
 def test_what_is_saved_is_the_static_page_at_the_same_layer(served: Served) -> None:
     status, _, text = served("POST", "/save", {**STATE, "cut": CUT})
     assert status == 200
-    cut = Cut(CUT["tokens"], "target", [1, 2], [0, 3])
-    shown = served.task.ask(served.task.drawn).show(cut=cut, title="Information flow: tiny")
+    shown = served.task.ask(served.task.drawn).show(cut=WHOLE, title="Information flow: tiny")
     assert text == shown.html
     for layer, opens in ((1, 1), (2, 2), (9, 2)):
         text = served("POST", "/save", {**STATE, "layer": layer})[2]

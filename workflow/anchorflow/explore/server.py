@@ -79,6 +79,12 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number")
 
 
+def _number(text: str) -> float:
+    """A number, as an integer if it is one, which the schema can't tell from others."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
+
+
 class SupersededError(Exception):
     """Nobody waits for the answer any longer."""
 
@@ -259,13 +265,14 @@ def application(explorer: Explorer, port: int, token: str, once: str = "") -> St
             if len(body) > MOST_BYTES:
                 return _error(f"the prompt has more than {MOST_BYTES} bytes; shorten it.", 413)
         try:
-            state = json.loads(body, parse_constant=_refuse)
+            state = json.loads(body, parse_constant=_refuse, parse_float=_number)
+        except (ValueError, RecursionError):
+            return _error("the request is no JSON; open the page anew.", 400)
+        try:
             wrong = next(_STATE.iter_errors(state), None)
             if wrong is not None:
                 raise InputError(f"{wrong.json_path}: {wrong.message}; open the page anew.")
             found = await explorer.answered(request, state, saved)
-        except (ValueError, RecursionError):
-            return _error("the request is no JSON; open the page anew.", 400)
         except SupersededError:
             return _error("a newer request took its place.", 409)
         except InputError as error:
