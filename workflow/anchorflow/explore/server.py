@@ -169,6 +169,9 @@ class Explorer:
             first, last = cut["layers"] or (0, -1)
             if cut["layers"] and first > last:
                 raise InputError(f"layers: {first} is after {last}; exchange them.")
+            depth = self.task.model.config.get_text_config().num_hidden_layers
+            if last >= depth:
+                raise InputError(f"layers: {last} is not between 0 and {depth - 1}.")
             # Of a hybrid model, those that attend.
             among = [place for place in prompt.places if first <= place <= last]
             layers = among if cut["layers"] else None
