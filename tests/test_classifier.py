@@ -20,7 +20,7 @@ from anchorflow.model.attention_function import AttentionCall, intervene, plain_
 from anchorflow.model.eager_comparison import check_against_eager
 from documentation import python_examples, run_examples
 from out_of_memory import limit
-from tiny_families import tiny_family
+from tiny_families import tiny_config, tiny_family
 from tiny_models import FAMILIES, PlainCompression, tiny_model
 
 TEMPLATE = "Review: {text}\nSentiment:{label}"
@@ -105,6 +105,20 @@ def test_architectures_that_no_test_compares_are_compared_when_given(
         InputError, match=r"models\.other: the attention of granite is not reproduc"
     ):
         given(tiny_family("granite", vocab_size=1200), "other")
+
+
+def test_a_model_whose_configuration_transformers_lists_inside_another_is_taken(
+    tiny_model_directory: Path,
+) -> None:
+    _, tokenizer = loaded(tiny_model_directory)
+    inner = {**tiny_config("emu3").get_text_config().to_dict(), "vocab_size": 1200}
+    model = tiny_family("emu3", text_config=inner)
+    assert type(model.config).__name__ == "Emu3TextConfig"  # which Emu3Config holds
+    given = InContextClassifier(model, tokenizer, TEMPLATE, LABELS, DEMONSTRATIONS)
+    (ours,) = given.predict(TEXTS[:1])
+    (row,) = given.prompts(TEXTS[:1], [0]).to_dicts()
+    plain = eager_probabilities(model, tokenizer, row["token_ids"])
+    np.testing.assert_allclose(ours, plain, rtol=1e-4)
 
 
 def test_a_model_that_carries_a_state_is_measured_at_its_places_and_not_compressed(

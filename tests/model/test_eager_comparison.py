@@ -18,6 +18,7 @@ from anchorflow.model.opening import open_model, read_card
 from anchorflow.prepare.model import resolve_model
 from anchorflow.prepare.tokenizer import resolve_tokenizer
 from resolved_models import saved
+from tiny_families import tiny_family
 from tiny_models import EVERY_FAMILY, FAMILIES, tiny_model
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -77,6 +78,15 @@ def test_every_family_passes_in_every_dtype(tmp_path: Path, family: str, dtype: 
     found = check_against_eager("tiny", saved(tmp_path, tiny_model(family, eager=True), dtype))
     assert found["attention"] < 1e-5
     assert found["model"] < 2 * found["rounding"]
+
+
+@pytest.mark.parametrize("heads", [6, 8])
+def test_biases_by_position_are_exact_however_many_positions_a_model_knows(
+    tmp_path: Path, heads: int
+) -> None:
+    sizes = {"d_model": 8 * heads, "n_heads": heads, "max_seq_len": 65536}
+    found = check_against_eager("tiny", saved(tmp_path, tiny_family("mpt", **sizes), "float32"))
+    assert found["attention"] < 1e-5
 
 
 def test_large_biases_pass_though_rounding_moves_their_logits_far(tmp_path: Path) -> None:

@@ -146,6 +146,8 @@ def with_tensor(name: str, *shape: int) -> dict[str, torch.Tensor]:
         (None, {"r": 0}, "r in .* is no positive number"),
         (None, {"lora_alpha": "x"}, "lora_alpha in .* is no positive number"),
         (None, {"rank_pattern": {"(": 2}}, "'\\(' in .* is no regular expression"),
+        (None, {"rank_pattern": ["q_proj"]}, "rank_pattern in .* does not give a positive number"),
+        (None, {"alpha_pattern": {"q_proj": "16"}}, "alpha_pattern in .* does not give a positive"),
         (None, {"r": 8}, f"lora_A of {LAYER} has rank 4, and adapter_config.json says 8"),
         (renamed("base_model.model.", ""), {}, "has the tensor .*, for which the model has no p"),
         (renamed("q_proj", "w_proj"), {}, "w_proj.lora_A.weight, for which the model has no pla"),

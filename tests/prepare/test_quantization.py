@@ -88,6 +88,11 @@ def test_every_format_gives_the_numbers_that_its_integers_stand_for(
         assert read_card(quantized / "model")["dequantized"]["format"] == "gptq"
 
 
+def groups_of(size: Any) -> dict[str, Any]:
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": size}
+    return {"config_groups": {"0": {"weights": weights}}}
+
+
 SECOND = {"1": {"weights": {"num_bits": 4, "strategy": "group", "group_size": 8}}}
 TWO_KINDS = {"config_groups": {**WITH_PARTS["packed"].said["config_groups"], **SECOND}}
 
@@ -96,15 +101,27 @@ TWO_KINDS = {"config_groups": {**WITH_PARTS["packed"].said["config_groups"], **S
     ("form", "said", "reason"),
     [
         ("gptq", {"bits": 3}, "says gptq with bits 3, which is not dequantized here; name a"),
-        ("gptq", {"checkpoint_format": "marlin"}, "with checkpoint_format marlin"),
+        ("gptq", {"checkpoint_format": "marlin"}, "with the format marlin"),
+        ("gptq", {"format": "gptq_v2"}, "with the format gptq and gptq_v2"),
+        ("gptq", {"is_marlin_format": True}, "with is_marlin_format True"),
+        ("gptq", {"pack_dtype": "int16"}, "with pack_dtype int16"),
         ("gptq", {"group_size": None}, "with group_size None"),
         ("gptq", {"dynamic": {"layers.1": {"bits": 8}}}, "with dynamic, settings that differ"),
-        ("awq", {"version": "GEMV"}, "with version GEMV"),
+        ("awq", {"version": "GEMV"}, "with the format gemv"),
+        ("awq", {"format": "gemv"}, "with the format gemv"),
+        ("awq", {"checkpoint_format": "gemv_fast"}, "with the format gemv_fast"),
+        ("awq", {"backend": "llm-awq"}, "with backend llm-awq"),
+        ("awq", {"desc_act": True}, "with desc_act True"),
         ("awq", {"bits": 8}, "with bits 8"),
         ("packed", {"format": "marlin-24"}, "compressed-tensors with format marlin-24"),
         ("packed", {"transform_config": {"a": 1}}, "with transform_config"),
         ("packed", {"sparsity_config": {"format": "sparse-bitmask"}}, "with sparsity_config spars"),
         ("packed", {"config_groups": {}}, "with 0 kinds of weights"),
+        ("packed", {"config_groups": [1]}, r"with config_groups [1]"),
+        ("packed", {"config_groups": {"0": {"weights": 1}}}, "with config_groups {"),
+        ("packed", {"format": ["pack-quantized"]}, "with format ['pack-quantized']"),
+        ("packed", {"sparsity_config": [1]}, "with sparsity_config [1]"),
+        ("packed", groups_of("16"), "with group_size 16"),
         ("packed", TWO_KINDS, "with 2 kinds of weights"),
     ],
 )
@@ -133,6 +150,7 @@ def test_settings_that_are_not_followed_are_refused_before_weights_are_looked_fo
         ("bitsandbytes-4", "weight.absmax", torch.ones(95), "(its quant_state says shape [48, 32]"),
         ("bitsandbytes-4", "weight", torch.ones(768, 1).char(), "(torch.int8 is not one of torch."),
         ("packed", "weight_shape", None, "(there is no weight_shape)"),
+        ("packed", "weight_zero_point", None, "no weight_zero_point, which symmetric: false needs"),
         ("packed", "weight_shape", torch.tensor([48, 99]), "(weight_shape says [48, 99])"),
         ("packed", "weight_g_idx", torch.ones(32).int(), "weight_g_idx is stored as I32, so it i"),
         ("integers", "weight_scale", torch.ones(24, 1), "(there are not as many scales as blocks)"),
@@ -279,6 +297,7 @@ NAMELESS = "a format without a name (quant_method)"
     [
         *(("quantization_config", {"quant_method": m}, f"the format {m}") for m in METHODS),
         ("quantization_config", {"bits": 4}, NAMELESS),
+        ("quantization_config", {"quant_method": ["gptq"]}, "the format ['gptq']"),
         ("compression_config", {"format": "int-quantized"}, NAMELESS),
         ("quantization", {"group_size": 64, "bits": 4}, NAMELESS),
     ],

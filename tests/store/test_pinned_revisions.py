@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.job_environment import PINNED
 from anchorflow.config.named_models import write_out
 from anchorflow.store.pinned_revisions import LOCK, pin
 from checkout import ROOT
@@ -24,6 +25,7 @@ OLD, NEW = "a" * 40, "b" * 40
 def branches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Commits by repository and revision, which the test may change; the folder is its own."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PINNED, "{}")  # which is restored at the end
     found = {"org/name@main": OLD, "org/name@v1": NEW, "org/lora@main": NEW}
 
     def snapshot_download(repository: str, revision: str, **_: Any) -> str:
@@ -84,6 +86,23 @@ def test_jobs_take_the_commit_of_their_run_or_end(branches: dict[str, str]) -> N
     LOCK.unlink()
     with pytest.raises(InputError, match=r"models\.a: models\.lock\.yaml has no org/name@main"):
         pinned("org/name", may_look_up=False)
+
+
+def test_jobs_end_if_another_plan_looked_up_another_commit_meanwhile(
+    branches: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned("org/name")
+    run = os.environ[PINNED]
+    LOCK.unlink()
+    branches["org/name@main"] = NEW
+    assert pinned("org/name")[0] == [NEW]
+    assert pinned("org/name", may_look_up=False) == ([NEW], [])  # of the other run
+    monkeypatch.setenv(PINNED, run)
+    sentence = f"says {NEW} for org/name@main, and the run began with {OLD}; start it again"
+    with pytest.raises(InputError, match=sentence):
+        pinned("org/name", may_look_up=False)
+    monkeypatch.delenv(PINNED)  # as on a cluster that passes no environment
+    assert pinned("org/name", may_look_up=False) == ([NEW], [])
 
 
 def test_what_is_not_found_leaves_no_lock(branches: dict[str, str]) -> None:

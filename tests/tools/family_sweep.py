@@ -115,7 +115,9 @@ def kinds_of_attention(pair: Pair) -> list[str]:
         and re.search(r"wpe|position", name)
         and module.num_embeddings >= config.max_position_embeddings  # not those of an image
     ]
-    alibi = "alibi" in " ".join(dir(model.base_model)) or getattr(config, "alibi", False)
+    # Falcon has a method for it, and a setting that says whether it is used.
+    has_method = "alibi" in " ".join(dir(model.base_model))
+    alibi = getattr(config, "alibi", has_method)
     rotary = "Rotary" in modules or getattr(config, "rotary_dim", None)
     windows = "sliding" in layer_types or "local" in str(getattr(config, "attention_types", ""))
     windows = windows or (not layer_types and bool(getattr(config, "sliding_window", None)))

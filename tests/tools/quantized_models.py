@@ -132,7 +132,7 @@ def _grouped(weight: Tensor, bits: int = 4) -> tuple[Tensor, Tensor, Tensor, Ten
     return codes, zeros, scales, groups, whole
 
 
-def gptq(bits: int, form: str) -> Parts:
+def gptq(bits: int, form: str, key: str = "checkpoint_format") -> Parts:
     """Any group for every input, as with desc_act; the first version holds zeros less 1."""
 
     def stored(weight: Tensor) -> tuple[Tensors, Tensor]:
@@ -141,7 +141,7 @@ def gptq(bits: int, form: str) -> Parts:
         parts = {"qweight": packed(codes.T, bits).T.contiguous(), "qzeros": packed(held, bits)}
         return {**parts, "scales": scales, "g_idx": groups.int()}, whole
 
-    said = {"quant_method": "gptq", "bits": bits, "group_size": GROUP, "checkpoint_format": form}
+    said = {"quant_method": "gptq", "bits": bits, "group_size": GROUP, key: form}
     return Parts(said, stored)
 
 
@@ -255,11 +255,14 @@ def packed_floats(form: str, strategy: str) -> Parts:
 WITH_PARTS = {
     "gptq": gptq(4, "gptq"),
     "gptq-8-bits": gptq(8, "gptq_v2"),
+    "gptq-of-today": gptq(4, "gptq_v2", "format"),
     "awq": Parts({"quant_method": "awq", "bits": 4, "group_size": GROUP}, _of_awq),
     "bitsandbytes-8": Parts({"quant_method": "bitsandbytes"}, _of_bitsandbytes_8),
     "bitsandbytes-4": bitsandbytes_4(nested=False),
     "bitsandbytes-4-nested": bitsandbytes_4(nested=True),
-    "packed": compressed("pack-quantized", num_bits=4, type="int", strategy="group"),
+    "packed": compressed(
+        "pack-quantized", num_bits=4, type="int", strategy="group", symmetric=False
+    ),
     "nvfp4": packed_floats("nvfp4-pack-quantized", "tensor_group"),
     "mxfp4": packed_floats("mxfp4-pack-quantized", "group"),
     "integers": compressed("int-quantized", num_bits=8, type="int", strategy="channel"),

@@ -299,8 +299,8 @@ def test_a_head_s_square_draws_what_it_attends_to_and_tells_what_it_writes(
 ) -> None:
     numbers = [1, 3, 6]  # of the layers that attend, in a hybrid model
     frames = [by_place(table, numbers, 8) for table in tables]
-    strongest = pl.col("strongest_wp", "strongest_pq")
-    frames[1] = frames[1].with_columns(strongest.replace(dict(enumerate(numbers))))
+    of_layers = pl.col("strongest_wp", "strongest_pq").replace(dict(enumerate(numbers)))
+    frames[1] = frames[1].with_columns(of_layers)
     data = opened(page_of(frames))
     heads, target = data["heads"], data["target"]
     squares = browser.find_elements("css selector", "#heads g")

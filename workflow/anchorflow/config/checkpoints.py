@@ -58,7 +58,7 @@ def _entries(name: Any, given: Any) -> Iterator[tuple[Any, Any]]:
         )
     for checkpoint in given[key]:
         kept = {other: value for other, value in given.items() if other != key}
-        named = f"{name}-{_shown(checkpoint, source)}"
+        named = f"{name}-{_checkpoint_name(checkpoint, source)}"
         yield named, {**kept, single: checkpoint, "checkpoint_of": name}
 
 
@@ -66,7 +66,7 @@ def _can_be_read(value: Any) -> bool:
     return isinstance(value, list) and len(value) > 1 and all(isinstance(v, str) for v in value)
 
 
-def _shown(checkpoint: str, source: str) -> str:
+def _checkpoint_name(checkpoint: str, source: str) -> str:
     """A revision, or the name of a folder, as part of a path."""
     if source == "local":
         checkpoint = os.path.basename(os.path.abspath(checkpoint))

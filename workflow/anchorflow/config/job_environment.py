@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 RUN = "ANCHORFLOW_RUN"  # the process of the run, whose jobs share what they import
+PINNED = "ANCHORFLOW_PINNED"  # the commits of the run's models, by what they are asked for with
 PLANNED = "ANCHORFLOW_PLANNED"  # the time before the code was read that jobs are recorded with
 ALONE = "ANCHORFLOW_ALONE"  # set by users: every job imports for itself
 

@@ -32,7 +32,7 @@ ENCODERS = ("bert-generation",)
 
 def check_architecture(name: str, config: PretrainedConfig) -> None:
     """Reject, by its configuration alone, a model whose attention is not supported."""
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    if not _predicts_text(config):
         raise InputError(
             f"models.{name}: {config.model_type} is not a causal language model of transformers; "
             "choose one that is."
@@ -44,6 +44,24 @@ def check_architecture(name: str, config: PretrainedConfig) -> None:
             "supported; choose a model such as GPT-2, GPT-J, Pythia, OPT, Llama, Mistral, Qwen, "
             "Gemma, Phi-3 or OLMo 2."
         )
+
+
+def _predicts_text(config: PretrainedConfig) -> bool:
+    """Whether transformers has a causal language model of such a configuration.
+
+    Of some models, transformers lists only a configuration that holds this one. As it builds the
+    model from this one, it is told so, and then also opens what such a model saves.
+    """
+    kind = type(config)
+    if kind in MODEL_FOR_CAUSAL_LM_MAPPING:
+        return True
+    for whole in MODEL_FOR_CAUSAL_LM_MAPPING:
+        if (getattr(whole, "sub_configs", None) or {}).get("text_config") is kind:
+            model = MODEL_FOR_CAUSAL_LM_MAPPING[whole]
+            if getattr(model, "config_class", None) is kind:
+                AutoModelForCausalLM.register(kind, model, exist_ok=True)
+                return True
+    return False
 
 
 def _reason_against(config: Any) -> str | None:

@@ -735,7 +735,7 @@ def _alibi_of_bloom(module: Any, positions: int) -> Tensor:
 
 def _alibi_of_mpt(module: Any, positions: int) -> Tensor:
     made: Tensor = _file_of(module).build_mpt_alibi_tensor(module.n_heads, positions)
-    return made[:, 0]
+    return -made[:, 0].flip(-1)  # 0 for the first token, not the last: as exact in short prompts
 
 
 _INLINE = {

@@ -82,20 +82,28 @@ def read_adapter(name: str, settings: Mapping[str, Any], directory: Path) -> dic
             f"merged; {_REMEDY}."
         )
     for number in ("r", "lora_alpha"):
-        if not isinstance(described.get(number), int | float) or described[number] <= 0:
+        if not _is_positive(described.get(number)):
             raise InputError(f"{key}: {number} in {path} is no positive number; correct it.")
-    for pattern in (
-        *(described.get("rank_pattern") or ()),
-        *(described.get("alpha_pattern") or ()),
-    ):
-        try:
-            re.compile(pattern)
-        except re.error:
+    for which in ("rank_pattern", "alpha_pattern"):
+        patterns = described.get(which) or {}
+        if not isinstance(patterns, dict) or not all(_is_positive(v) for v in patterns.values()):
             raise InputError(
-                f"{key}: {pattern!r} in {path} is no regular expression; correct it."
-            ) from None
+                f"{key}: {which} in {path} does not give a positive number for every pattern; "
+                "correct it."
+            )
+        for pattern in patterns:
+            try:
+                re.compile(pattern)
+            except re.error:
+                raise InputError(
+                    f"{key}: {pattern!r} in {path} is no regular expression; correct it."
+                ) from None
     _check_base(key, described.get("base_model_name_or_path"), settings, path)
     return described
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and value > 0
 
 
 def _check_base(key: str, base: Any, settings: Mapping[str, Any], path: Path) -> None:

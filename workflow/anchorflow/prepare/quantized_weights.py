@@ -29,7 +29,7 @@ _FP8, _FLOATS = (
     (torch.float32, torch.float16, torch.bfloat16),
 )
 Parts = Mapping[str, Tensor]
-Told = Mapping[str, Any]
+Settings = Mapping[str, Any]
 
 _UNQUANTIZED = ("F64", "F32", "F16", "BF16")
 _REMEDY = "name a checkpoint of the model that is not quantized, or a GGUF file of it"
@@ -43,8 +43,8 @@ class Format(NamedTuple):
     result: str  # takes the place of the mark
     needed: tuple[str, ...]
     further: tuple[str, ...]
-    unpack: Callable[[Parts, Told], Tensor]  # raises ValueError
-    refused: Callable[[Told], str | None]  # why settings are not followed
+    unpack: Callable[[Parts, Settings], Tensor]  # raises ValueError
+    refused: Callable[[Settings], str | None]  # why settings are not followed
     dropped: tuple[str, ...] = ()  # scales of activations
 
 
@@ -52,7 +52,7 @@ class Quantization(NamedTuple):
     """How a configuration says that weights are quantized."""
 
     method: str
-    told: Told
+    settings: Settings
 
 
 def quantization_of(name: str, config: PretrainedConfig) -> Quantization | None:
@@ -82,7 +82,7 @@ def _described(name: str, entry: str, described: Any) -> Quantization:
     if not isinstance(described, Mapping):  # a class of transformers
         described = described.to_dict() if hasattr(described, "to_dict") else {}
     method = described.get("quant_method")
-    if entry != "quantization_config" or method not in FORMATS:
+    if entry != "quantization_config" or not isinstance(method, str) or method not in FORMATS:
         form = f"in the format {method}" if method else "in a format without a name (quant_method)"
         raise InputError(
             f"models.{name}: {entry} in its config.json says that its weights are quantized {form},"
@@ -150,7 +150,7 @@ def dequantize(
             for weight, parts in weights.items():
                 stored_parts = {end: read(tensor) for end, tensor in parts.items()}
                 try:
-                    whole = form.unpack(stored_parts, quantization.told)
+                    whole = form.unpack(stored_parts, quantization.settings)
                 except (ValueError, RuntimeError, IndexError, KeyError) as error:
                     if is_out_of_memory(error):
                         raise
@@ -252,8 +252,8 @@ def _check_kinds(*tensors: tuple[Any, ...]) -> None:
 # FP8 with a scale per block, of transformers and DeepSeek
 
 
-def _of_fp8(parts: Parts, told: Told) -> Tensor:
-    weight, block = parts["weight"], told.get("weight_block_size", (128, 128))
+def _of_fp8(parts: Parts, settings: Settings) -> Tensor:
+    weight, block = parts["weight"], settings.get("weight_block_size", (128, 128))
     scale = parts["weight_scale_inv"]  # by which, in spite of its name, weights are multiplied
     _check_kinds((weight, *_FP8), (scale, *_FLOATS))
     if block is None and scale.numel() > 1:
@@ -261,35 +261,41 @@ def _of_fp8(parts: Parts, told: Told) -> Tensor:
     return weight.float() * _expanded(scale.float(), tuple(weight.shape), block or weight.shape)
 
 
-def _fp8_refused(told: Told) -> str | None:
-    match told.get("weight_block_size", (128, 128)):
-        case None:
-            return None
-        case [int(rows), int(columns)] if rows > 0 and columns > 0:
-            return None
-        case other:
-            return f"weight_block_size {other}, neither two positive whole numbers nor null"
+def _fp8_refused(settings: Settings) -> str | None:
+    block = settings.get("weight_block_size", (128, 128))
+    if block is None or _is_block(block):
+        return None
+    return f"weight_block_size {block}, neither two positive whole numbers nor null"
+
+
+def _is_block(value: Any) -> bool:
+    match value:
+        case [int(rows), int(columns)]:
+            return rows > 0 and columns > 0
+    return False
 
 
 # GPTQ (arXiv:2210.17323): integers of a column in one word, and a scale and zero per group of
 # inputs. The first version of its files holds zeros less 1.
 
 
-def _of_gptq(parts: Parts, told: Told) -> Tensor:
-    bits, scales = told["bits"], parts["scales"]
-    if told.get("desc_act") and "g_idx" not in parts:
+def _of_gptq(parts: Parts, settings: Settings) -> Tensor:
+    bits, scales = settings["bits"], parts["scales"]
+    if settings.get("desc_act") and "g_idx" not in parts:
         raise ValueError("there is no g_idx, which desc_act needs")
     codes, zeros = _unpacked(parts["qweight"], bits, 0), _unpacked(parts["qzeros"], bits, 1)
-    zeros = zeros + int(told.get("checkpoint_format", "gptq") == "gptq")
-    groups = _groups(parts.get("g_idx"), told, len(codes), scales, zeros)
+    zeros = zeros + int(_forms(settings, "checkpoint_format") != ["gptq_v2"])
+    groups = _groups(parts.get("g_idx"), settings, len(codes), scales, zeros)
     whole: Tensor = scales.float()[groups] * (codes - zeros[groups])
     return whole.T
 
 
-def _groups(given: Tensor | None, told: Told, inputs: int, scales: Tensor, zeros: Tensor) -> Tensor:
+def _groups(
+    given: Tensor | None, settings: Settings, inputs: int, scales: Tensor, zeros: Tensor
+) -> Tensor:
     """The group of every input; raises ValueError unless scales and zeros are of as many groups."""
     _check_kinds((scales, *_FLOATS))
-    size = told["group_size"] if told["group_size"] > 0 else inputs
+    size = settings["group_size"] if settings["group_size"] > 0 else inputs
     groups = torch.arange(inputs) // size if given is None else given.long()
     if scales.shape != zeros.shape or len(scales) != math.ceil(inputs / size):
         raise ValueError("there are not as many scales and zeros as groups")
@@ -298,15 +304,45 @@ def _groups(given: Tensor | None, told: Told, inputs: int, scales: Tensor, zeros
     return groups
 
 
-def _gptq_refused(told: Told) -> str | None:
-    if told.get("bits") not in (2, 4, 8):
-        return f"bits {told.get('bits')}"
-    if not isinstance(told.get("group_size"), int):
-        return f"group_size {told.get('group_size')}"
-    if told.get("dynamic"):
+def _gptq_refused(settings: Settings) -> str | None:
+    if settings.get("bits") not in (2, 4, 8):
+        return f"bits {settings.get('bits')}"
+    if not isinstance(settings.get("group_size"), int):
+        return f"group_size {settings.get('group_size')}"
+    if settings.get("dynamic"):
         return "dynamic, settings that differ by layer"
-    form = told.get("checkpoint_format", "gptq")
-    return None if form in ("gptq", "gptq_v2") else f"checkpoint_format {form}"
+    forms = _forms(settings, "checkpoint_format")
+    if len(forms) > 1 or not {*forms} <= {"gptq", "gptq_v2"}:
+        return f"the format {' and '.join(forms)}"
+    return _unknown(settings, "checkpoint_format", "desc_act")
+
+
+# Keys that are read here, and keys that say how weights were quantized, by what, in which layers,
+# or which kernel runs them. Any other key that is set may change what the tensors mean.
+_KNOWN = (
+    *("quant_method", "bits", "group_size", "format", "sym", "damp_percent", "damp_auto_increment"),
+    *("static_groups", "true_sequential", "act_group_aware", "lm_head", "meta", "quantizer"),
+    *("backend", "use_exllama", "exllama_config", "disable_exllama", "use_cuda_fp16"),
+    *("max_input_length", "model_seqlen", "batch_size", "pad_token_id", "cache_block_outputs"),
+    *("tokenizer", "dataset", "block_name_to_quantize", "module_name_preceding_first_block"),
+    *("modules_in_block_to_quantize", "modules_to_not_convert", "model_name_or_path"),
+    *("model_file_base_name", "mse", "offload_to_disk", "offload_to_disk_path", "pack_impl"),
+)
+
+
+def _forms(settings: Settings, legacy: str) -> list[str]:
+    """The names of a layout in files, under today's key and an older one."""
+    given = (settings.get(key) for key in ("format", legacy))
+    return sorted({str(form).lower() for form in given if form is not None})
+
+
+def _unknown(settings: Settings, *further: str) -> str | None:
+    """The first key that is set and neither known for GPTQ and AWQ, nor one of ``further``."""
+    if (settings.get("pack_dtype") or "int32") not in ("int32", "torch.int32"):
+        return f"pack_dtype {settings['pack_dtype']}"
+    known = (*_KNOWN, *further, "pack_dtype")
+    others = (key for key, value in settings.items() if value and key not in known)
+    return next((f"{key} {settings[key]}" for key in others), None)
 
 
 # AWQ (arXiv:2306.00978), as AutoAWQ writes it for matrix products (gemm): integers of a row in one
@@ -314,25 +350,30 @@ def _gptq_refused(told: Told) -> str | None:
 _AWQ_ORDER = [0, 4, 1, 5, 2, 6, 3, 7]  # where in its word the next entry is
 
 
-def _of_awq(parts: Parts, told: Told) -> Tensor:
+def _of_awq(parts: Parts, settings: Settings) -> Tensor:
     def ordered(words: Tensor) -> Tensor:
         eights: Tensor = _unpacked(words, 4, 1).unflatten(1, (-1, 8))
         return eights[..., _AWQ_ORDER].flatten(1)
 
     codes, zeros, scales = ordered(parts["qweight"]), ordered(parts["qzeros"]), parts["scales"]
-    groups = _groups(None, told, len(codes), scales, zeros)
+    groups = _groups(None, settings, len(codes), scales, zeros)
     whole: Tensor = scales.float()[groups] * (codes - zeros[groups])
     return whole.T
 
 
-def _awq_refused(told: Told) -> str | None:
-    for key, wanted in (("bits", 4), ("version", "gemm"), ("zero_point", True)):
-        found = told.get(key, wanted)
-        if (found.lower() if isinstance(found, str) else found) != wanted:
-            return f"{key} {found}"
-    if not isinstance(told.get("group_size"), int):
-        return f"group_size {told.get('group_size')}"
-    return None
+def _awq_refused(settings: Settings) -> str | None:
+    for key, wanted in (("bits", 4), ("zero_point", True)):
+        if settings.get(key, wanted) != wanted:
+            return f"{key} {settings[key]}"
+    for legacy in ("version", "checkpoint_format"):
+        if other := [form for form in _forms(settings, legacy) if form != "gemm"]:
+            return f"the format {other[0]}"
+    if str(settings.get("backend")).lower() == "llm-awq":  # which also is a format
+        return "backend llm-awq"
+    if not isinstance(settings.get("group_size"), int):
+        return f"group_size {settings.get('group_size')}"
+    fused = ("do_fuse", "modules_to_fuse", "fuse_max_seq_len")
+    return _unknown(settings, "version", "checkpoint_format", "zero_point", *fused)
 
 
 # bitsandbytes (arXiv:2208.07339, arXiv:2305.14314): 8 bits with a scale per row, or 4 bits that are
@@ -340,7 +381,7 @@ def _awq_refused(told: Told) -> str | None:
 _STATES = tuple(f"weight.quant_state.bitsandbytes__{kind}" for kind in ("nf4", "fp4"))
 
 
-def _of_bitsandbytes(parts: Parts, told: Told) -> Tensor:
+def _of_bitsandbytes(parts: Parts, settings: Settings) -> Tensor:
     weight, state = parts["weight"], next((parts[key] for key in _STATES if key in parts), None)
     if state is None:
         scale, form = parts.get("SCB"), parts.get("weight_format")
@@ -350,20 +391,19 @@ def _of_bitsandbytes(parts: Parts, told: Told) -> Tensor:
             raise ValueError(f"weight_format {int(form)} is not by rows")
         return weight * scale.float()[:, None] * (1 / 127)
     _check_kinds((weight, torch.uint8), (state, torch.uint8))
-    said = json.loads(bytes(state.tolist()))
+    quant_state = json.loads(bytes(state.tolist()))
     codes = torch.stack((weight.flatten() >> 4, weight.flatten() & 15), 1).flatten().long()
     scale = parts["weight.absmax"]
     if "weight.nested_absmax" in parts:
-        outer = parts["weight.nested_absmax"].repeat_interleave(said["nested_blocksize"])
+        outer = parts["weight.nested_absmax"].repeat_interleave(quant_state["nested_blocksize"])
         scale = parts["weight.nested_quant_map"][scale.long()] * outer[: len(scale)]
-        scale = scale + said["nested_offset"]
-    entries = math.prod(said["shape"])
-    if len(codes) != entries + entries % 2 or len(scale) != math.ceil(entries / said["blocksize"]):
-        raise ValueError(f"its quant_state says shape {said['shape']}, blocks {said['blocksize']}")
-    whole = (
-        parts["weight.quant_map"][codes] * scale.repeat_interleave(said["blocksize"])[: len(codes)]
-    )
-    return whole[:entries].reshape(said["shape"]).to(getattr(torch, said["dtype"]))
+        scale = scale + quant_state["nested_offset"]
+    shape, block = quant_state["shape"], quant_state["blocksize"]
+    entries = math.prod(shape)
+    if len(codes) != entries + entries % 2 or len(scale) != math.ceil(entries / block):
+        raise ValueError(f"its quant_state says shape {shape}, blocks {block}")
+    whole = parts["weight.quant_map"][codes] * scale.repeat_interleave(block)[: len(codes)]
+    return whole[:entries].reshape(shape).to(getattr(torch, quant_state["dtype"]))
 
 
 # compressed-tensors, of vLLM: short integers or floats with scales per tensor, row, group or block,
@@ -371,9 +411,11 @@ def _of_bitsandbytes(parts: Parts, told: Told) -> Tensor:
 _SPARSE = "sparsity_config"
 
 
-def _of_compressed(parts: Parts, told: Told) -> Tensor:
+def _of_compressed(parts: Parts, settings: Settings) -> Tensor:
     scale = parts["weight_scale"]
-    (weights,) = _weights_args(told)
+    (weights,) = _weights_args(settings)
+    if not weights["symmetric"] and "weight_zero_point" not in parts:
+        raise ValueError("there is no weight_zero_point, which symmetric: false needs")
     if weights["type"] == "float" and "weight_packed" in parts:
         return _of_packed_floats(parts, weights["group_size"])
     zeros = parts.get("weight_zero_point")
@@ -418,36 +460,52 @@ def _of_packed_floats(parts: Parts, size: int) -> Tensor:
     return whole.bfloat16()  # as the library does
 
 
-def _weights_args(told: Told) -> list[dict[str, Any]]:
+def _weights_args(settings: Settings) -> list[dict[str, Any]]:
     """How weights are quantized: one entry, if all groups of layers say the same."""
     found: list[dict[str, Any]] = []
-    for group in (told.get("config_groups") or {}).values():
+    for group in (settings.get("config_groups") or {}).values():
         kept = ("num_bits", "type", "strategy", "group_size", "block_structure")
-        weights = {key: (group.get("weights") or {}).get(key) for key in kept}
+        given = group.get("weights") or {}
+        weights = {key: given.get(key) for key in kept}
+        weights["symmetric"] = given.get("symmetric") is not False
         if weights not in found:
             found.append(weights)
     return found
 
 
-def _compressed_refused(told: Told) -> str | None:
-    groups = (told.get("config_groups") or {}).values()
-    formats = {group.get("format") or told.get("format") for group in groups}
-    for form in sorted(formats - {*_COMPRESSED}, key=str):
-        return f"format {form}"
-    if len(args := _weights_args(told)) != 1:
+def _compressed_refused(settings: Settings) -> str | None:
+    groups = settings.get("config_groups") or {}
+    if not _maps(groups) or not all(
+        _maps(group) and _maps(group.get("weights") or {}) for group in groups.values()
+    ):
+        return f"config_groups {json.dumps(groups, default=str)}"
+    formats = [group.get("format") or settings.get("format") for group in groups.values()]
+    for form in formats:
+        if form not in _COMPRESSED:
+            return f"format {form}"
+    if len(args := _weights_args(settings)) != 1:
         return f"{len(args)} kinds of weights"
     if "pack-quantized" in formats and args[0]["num_bits"] not in (2, 4, 8):
         return f"num_bits {args[0]['num_bits']}"
-    if args[0]["strategy"] not in ("tensor", "channel", "group", "block", "tensor_group"):
-        return f"strategy {args[0]['strategy']}"
-    keys = {"group": "group_size", "tensor_group": "group_size", "block": "block_structure"}
-    needed = keys.get(args[0]["strategy"])
-    if needed and not args[0][needed]:
-        return f"{needed} {args[0][needed]}"
-    sparse = told.get(_SPARSE) or {}
-    if sparse.get("format", "dense") != "dense":
-        return f"{_SPARSE} {sparse['format']}"
-    return "transform_config" if told.get("transform_config") else None
+    match args[0]:
+        case {"strategy": "tensor" | "channel"}:
+            pass
+        case {"strategy": "group" | "tensor_group", "group_size": size}:
+            if not isinstance(size, int) or size < 1:
+                return f"group_size {size}"
+        case {"strategy": "block", "block_structure": block}:
+            if not _is_block(block):
+                return f"block_structure {block}"
+        case {"strategy": other}:
+            return f"strategy {other}"
+    sparse = settings.get(_SPARSE) or {"format": "dense"}
+    if not _maps(sparse) or sparse.get("format", "dense") != "dense":
+        return f"{_SPARSE} {sparse.get('format') if _maps(sparse) else sparse}"
+    return "transform_config" if settings.get("transform_config") else None
+
+
+def _maps(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 _COMPRESSED = (
@@ -467,7 +525,7 @@ def _fp4(pairs: Tensor) -> Tensor:
     return table[torch.stack((pairs & 15, pairs >> 4), -1).flatten(-2).long()]
 
 
-def _of_mxfp4(parts: Parts, told: Told) -> Tensor:
+def _of_mxfp4(parts: Parts, settings: Settings) -> Tensor:
     blocks, scales = parts["_blocks"], parts["_scales"]
     _check_kinds((scales, torch.uint8))
     if blocks.shape[:-1] != scales.shape:
@@ -475,7 +533,7 @@ def _of_mxfp4(parts: Parts, told: Told) -> Tensor:
     return torch.ldexp(_fp4(blocks), scales[..., None].int() - 127).flatten(-2).transpose(-1, -2)
 
 
-def _nothing_refused(_: Told) -> None:
+def _nothing_refused(_: Settings) -> None:
     return None
 
 

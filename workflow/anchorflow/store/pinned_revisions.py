@@ -1,12 +1,15 @@
 """Which commits the branches and tags in a configuration stand for, looked up once and kept.
 
 Planning does this, since rules list the commit among their ``params``: a new one makes anew what
-depends on it, and no job takes another one than its run. The file lies beside the results, and
-whoever deletes it, or a part of it, has the names looked up again.
+depends on it, and no job takes another one than its run, which tells its jobs by the environment.
+The file lies beside the results, and whoever deletes it, or a part of it, has the names looked up
+again.
 """
 
 import datetime
+import json
 import logging
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +18,7 @@ from typing import Any
 import yaml
 
 from anchorflow.config.errors import InputError
+from anchorflow.config.job_environment import PINNED
 from anchorflow.config.named_models import of_hub
 from anchorflow.store.replacing import replacing
 
@@ -33,6 +37,8 @@ def pin(config: Mapping[str, Any], may_look_up: bool = True) -> list[str]:
     Returns what was looked up, in sentences. Jobs of a run may not look up: its commits are known.
     """
     known, said = _read(), []
+    began = {} if may_look_up else json.loads(os.environ.get(PINNED, "{}"))
+    used = {}
     for key, entry in of_hub(config["models"]):
         if _COMMIT.fullmatch(entry["revision"]):
             continue
@@ -46,7 +52,15 @@ def pin(config: Mapping[str, Any], may_look_up: bool = True) -> list[str]:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             known[asked] = {"commit": commit, "looked_up": now}
             said.append(f"{key}: {asked} is commit {commit}, written down in {LOCK}.")
-        entry["revision"] = known[asked]["commit"]
+        commit = known[asked]["commit"]
+        if began.get(asked, commit) != commit:
+            raise InputError(
+                f"{key}: {LOCK} says {commit} for {asked}, and the run began with {began[asked]}; "
+                "start it again."
+            )
+        entry["revision"] = used[asked] = commit
+    if may_look_up:
+        os.environ[PINNED] = json.dumps(used)
     if said:
         with replacing(LOCK) as temporary:
             text = yaml.safe_dump(known, sort_keys=True)
