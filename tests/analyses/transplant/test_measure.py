@@ -98,7 +98,10 @@ def residual_exchanged(
         hidden = output[0] if isinstance(output, tuple) else output
         if kept:
             hidden = hidden.clone()
-            hidden[:, at] = kept[0][:, at]
+            of_tokens, taken = (
+                t.movedim(2, 1) if hidden.shape[0] == 4 else t for t in (hidden, kept[0])
+            )  # [streams, B, T, hidden], or tokens behind examples
+            of_tokens[:, at] = taken[:, at]
         kept.append(hidden)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
@@ -119,6 +122,12 @@ def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) 
     compare_with_full_prompts(model, table, words)
     texts = settings_of(("label", "text"), OTHERS, WHAT, 2, 1, depth)
     compare_with_full_prompts(model, table.with_columns(three), texts)
+
+
+def test_residual_streams_are_transplanted_at_tokens() -> None:
+    model, table = tiny_model("keys shared by layers"), two_words_of_each([5, 17, 9])
+    settings = settings_of(("label",), ("permuted",), ("residual",), 2, 1, depth_of(model))
+    compare_with_full_prompts(model, table, settings)
 
 
 def compare_with_full_prompts(

@@ -393,13 +393,14 @@ class _Runs(Interventions[Setting]):
     def _with_residual(self, setting: Setting, donor: _Donor, at: Tensor) -> IntervenedRun:
         recipient, taken = (run.outputs[setting.layer] for run in (self._recipient, donor.run))
         hidden, rest = hidden_states(recipient.output)
-        exchanged = _with_donor(hidden, hidden_states(taken.output)[0], at, 1)
+        tokens = recipient.batch + 1
+        exchanged = _with_donor(hidden, hidden_states(taken.output)[0], at, tokens)
         self._check_differs(setting, not torch.equal(exchanged, hidden))
         output = exchanged if rest is None else (exchanged, *rest)
         prefix = compute_prefix(
             self._model,
             self._token_ids,
-            resumed=Resumed(setting.layer, output),
+            resumed=replace(recipient, output=output),
             below=self._recipient.prefix,
         )
         return IntervenedRun(prefix, setting.layer + 1)
