@@ -178,6 +178,9 @@ def test_what_is_taken_from_the_prompt_itself_changes_no_bit_and_is_refused_at_l
     settings = settings_of(PLACES, ("permuted",), WHAT, 3, 1, 3)
     with pytest.raises(InputError, match="transplant: keys_values at label words of model tiny"):
         measure_transplant(model, table, settings, 500)
+    first = settings_of(("label",), ("permuted",), ("keys_values",), 2, 1, 2)
+    with pytest.raises(InputError, match="in task news, layer 1; transplants"):  # which attends
+        measure_transplant(tiny_model("lfm2"), table, first, 500)
     monkeypatch.setattr(transplant._Runs, "_check_differs", lambda *_: None)
     measured = measure_transplant(model, table, settings, 500)
     untouched = probabilities(measured, UNTOUCHED)
