@@ -13,7 +13,7 @@ from torch import Tensor
 from anchorflow.model import attention_function
 from anchorflow.model.attention_function import AttentionCall, adopt
 from anchorflow.model.logits import target_logits
-from family_checks import COMPARED, EXACT, Pair, difference
+from family_checks import COMPARED, EXACT, Pair, check_runs, difference
 from family_sweep import FILE, outcome_of
 from plain_softmax import plain_logits
 from tiny_families import KINDS, LAYERS, tiny_family
@@ -42,6 +42,7 @@ def outcome(row: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", of_each_kind())
 def test_a_family_of_each_kind_of_attention_is_as_the_documentation_says(kind: str) -> None:
     assert outcome(outcome_of(kind)) == outcome(ROWS[kind])
+    check_runs(kind)
 
 
 def test_the_documentation_has_the_families_of_this_version() -> None:
@@ -56,6 +57,8 @@ def test_every_family_is_as_the_documentation_says(kind: str) -> None:
     found = outcome_of(kind)
     assert outcome(found) == outcome(ROWS[kind])
     assert "late" not in found
+    if "attention" in found:
+        check_runs(kind)
 
 
 def other_scale(call: AttentionCall) -> AttentionCall:

@@ -48,7 +48,9 @@ def recorded(model: PreTrainedModel, batch: Batch) -> tuple[RecordWrites, torch.
     return record, torch.stack(inverse)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [*FAMILIES, "centering without weights", "one norm at both ends"]
+)
 def test_heads_mlps_embedding_and_biases_add_up_to_the_logit_difference(family: str) -> None:
     model, batch = uneven(family), random_batch([21])
     record, inverse = recorded(model, batch)
@@ -131,19 +133,33 @@ def _directions(model: PreTrainedModel, batch: Batch, layer: int) -> torch.Tenso
     return find_writes(model).directions(layer, unembedding)
 
 
-@pytest.mark.parametrize("norm", [nn.LayerNorm(8), nn.RMSNorm(8)])
+@pytest.mark.parametrize(
+    "norm",
+    [
+        *(nn.LayerNorm(8), nn.RMSNorm(8)),
+        *(nn.LayerNorm(8, elementwise_affine=False), nn.RMSNorm(8, elementwise_affine=False)),
+    ],
+)
 def test_a_frozen_norm_does_to_its_input_what_the_norm_does(norm: nn.Module) -> None:
     random = torch.Generator().manual_seed(0)
     for parameter in norm.parameters():
         parameter.data = torch.randn(8, generator=random)
     norm.requires_grad_(False)
-    frozen, vectors = FrozenNorm.of(norm, 8), torch.randn(5, 8, generator=random)
+    frozen, vectors = (
+        FrozenNorm.of(norm, 8, torch.device("cpu")),
+        torch.randn(5, 8, generator=random),
+    )
     inverse = frozen.inverse_scale(vectors, norm(vectors))
     again = frozen.applied(vectors) * inverse[:, None] + frozen.bias
     torch.testing.assert_close(again, norm(vectors))
     directions = torch.randn(3, 8, generator=random)
     forth = frozen.applied(vectors) @ directions.T
     torch.testing.assert_close(vectors @ frozen.pulled_back(directions).T, forth)
+
+
+def test_several_residual_streams_are_refused() -> None:
+    with pytest.raises(InputError, match="layer 0 does more than add its attention and its MLP"):
+        find_writes(tiny_model("keys shared by layers"))
 
 
 @pytest.mark.parametrize(

@@ -33,3 +33,26 @@ def test_a_resumed_run_equals_a_whole_one_with_that_output(kind: str, after: int
         assert torch.equal(resumed, logits())
     assert not torch.equal(resumed, whole)
     assert torch.equal(logits(), whole)  # no layer stays skipped
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3n_text", "hy_v4"])
+def test_examples_of_a_batch_are_resumed_alone_and_one_several_times(kind: str) -> None:
+    model, ids = tiny_family(kind), random_batch([20, 20, 20]).input_ids
+    adopt(model)
+
+    def logits(of: Tensor) -> Tensor:
+        with torch.no_grad():
+            found: Tensor = model(input_ids=of, use_cache=False).logits
+        return found
+
+    rows = torch.tensor([2, 0])
+    with keep_outputs(model, [1]) as kept:
+        whole = logits(ids)
+        kept_of_all = kept[1]
+        logits(ids[:1])
+    with resume(model, kept_of_all.select(rows)):
+        torch.testing.assert_close(logits(ids[rows]), whole[rows], rtol=1e-4, atol=1e-4)
+    with resume(model, kept[1].repeated(3)):
+        torch.testing.assert_close(
+            logits(ids[:1].expand(3, -1)), whole[:1].expand(3, -1, -1), rtol=1e-4, atol=1e-4
+        )

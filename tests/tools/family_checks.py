@@ -4,6 +4,7 @@ Each analysis measures two prompts on a tiny model, and its numbers are compared
 ``plain_softmax.py``, in which anchorflow has no part.
 """
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,11 +34,14 @@ from anchorflow.analyses.isolation.measure import (
 )
 from anchorflow.analyses.kernel.measure import measure_kernel
 from anchorflow.analyses.reweighting.measure import measure_reweighting
+from anchorflow.analyses.transplant.measure import measure_transplant
+from anchorflow.analyses.transplant.measure import settings_of as transplants_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import adopt
 from anchorflow.model.beta_fit import beta_of
 from anchorflow.model.eager_comparison import check_against_eager
 from anchorflow.model.prefix import shared_token_ids
+from anchorflow.model.target_attention import find_writes
 from anchorflow.store.checksums import fingerprints, write_json
 from kernel_prompts import SPANS, each_alone, kernel_prompts
 from plain_softmax import Hidden, plain_logits
@@ -257,6 +261,16 @@ COMPARED: Mapping[str, Callable[[Pair], float]] = {
     "compression": compare_compression,
     "kernel": compare_kernel,
 }
+
+
+def check_runs(kind: str) -> None:
+    """Heads' writes and transplants of residual streams run, or are refused by a sentence."""
+    pair = Pair(kind)
+    with contextlib.suppress(InputError):
+        find_writes(pair.ours)
+    settings = transplants_of(["label"], ["permuted"], ["residual"], 2, 1, pair.attending)
+    with contextlib.suppress(InputError):
+        measure_transplant(pair.ours, pair.prompts, settings, _BATCH)
 
 
 def compare_prepared(kind: str) -> float:

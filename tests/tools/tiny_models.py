@@ -59,6 +59,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "chunks": ("llama4_text", {}),
     "latent": ("deepseek_v3", _THREE),
     "keys shared by layers": ("gemma3n_text", {}),
+    "centering without weights": ("olmo", _THREE),
+    "one norm at both ends": ("nanochat", _THREE),
     # With few heads, scores would often be equal (0), and the choice arbitrary.
     "selected tokens": (
         "deepseek_v32",

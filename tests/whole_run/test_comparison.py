@@ -42,8 +42,11 @@ def test_what_claims_compare_over_depth_is_in_the_summaries() -> None:
 def test_a_layer_lies_at_the_depth_of_its_middle() -> None:
     rows = {"layer": [1, 0, 1], "task": ["average", "average", "news"], "measure": "auc"}
     attention = pl.DataFrame({**rows, "mean": [0.7, 0.5, 0.9], "low": 0.1, "high": 0.9})
-    curve = over_depth(Curve("AUC", "attention", {"measure": "auc"}), {"attention": attention}, 2)
-    assert curve.rows() == [(0.25, 0.5, 0.1, 0.9), (0.75, 0.7, 0.1, 0.9)]
+    auc, expected = Curve("AUC", "attention", {"measure": "auc"}), [(0.25, 0.5, 0.1, 0.9)]
+    expected += [(0.75, 0.7, 0.1, 0.9)]
+    assert over_depth(auc, {"attention": attention}, [0, 1]).rows() == expected
+    hybrid = attention.with_columns(pl.col("layer").replace({0: 2, 1: 7}))  # where others attend
+    assert over_depth(auc, {"attention": hybrid}, [2, 7]).rows() == expected
 
 
 def test_of_several_heads_the_best_is_taken_with_its_own_interval() -> None:
@@ -57,7 +60,7 @@ def test_of_several_heads_the_best_is_taken_with_its_own_interval() -> None:
             "high": [0.3, 0.7, None, None],
         }
     )
-    curve = over_depth(Curve("best", "kernel", {"measure": "agreement"}), {"kernel": heads}, 2)
+    curve = over_depth(Curve("best", "kernel", {"measure": "agreement"}), {"kernel": heads}, [0, 1])
     assert curve.rows() == [(0.25, 0.6, 0.5, 0.7)]
 
 

@@ -5,8 +5,10 @@ import polars as pl
 import pytest
 
 from anchorflow.analyses.cutoff import CUTOFF_SUMMARY
+from anchorflow.analyses.cutoff.claims import late_cutoffs
 from anchorflow.analyses.cutoff.plot import plot_cutoff
 from anchorflow.analyses.cutoff.summarize import layers_needed, summarize_cutoff
+from anchorflow.model.layer_kinds import by_place
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.change import CHANGES
 from constructed.interventions import cutoff, prompts
@@ -45,6 +47,33 @@ def test_accuracy_and_loyalty_are_compared_with_the_unmodified_run() -> None:
             (-1, "needed"): 2,
         }
     )
+
+
+def test_a_hybrid_has_the_same_numbers_at_the_places_of_its_attending_layers() -> None:
+    dense, places = cutoff(PREDICTED, PLAIN), [1, 4, 5]
+    expected = by_place(summarize_cutoff(dense, prompts(), 0.95), places, 8)
+    found = summarize_cutoff(by_place(dense, places, 8), prompts(), 0.95)
+    of_each, of_all = (pl.col("measure") != "needed", pl.col("measure") == "needed")
+    assert found.filter(of_each).equals(expected.filter(of_each))
+    assert found.filter(of_all)["mean"].to_list() == [5, 5]  # the third attending layer
+
+
+@pytest.mark.parametrize(
+    ("cutoffs", "late"),
+    [
+        ([*range(7), 7], [5, 6]),
+        ([0, 4, 8, 12], [8]),  # every fourth of 12 layers
+        ([0, 6, 12], []),
+        ([0, 12], []),
+        ([0, 1], [0]),
+        ([2, 4, 7, 8, 9, 10, 12], [9, 10]),  # six layers of 12 attend
+        ([3, 12], [3]),
+    ],
+)
+def test_late_cutoffs_are_in_the_last_third_of_the_layers_that_attend(
+    cutoffs: list[int], late: list[int]
+) -> None:
+    assert late_cutoffs(cutoffs) == late
 
 
 def test_layers_are_needed_until_both_stay_at_95_percent() -> None:

@@ -137,12 +137,14 @@ def test_an_architecture_whose_heads_are_not_followed_has_pages_without_them(
     assert heads.is_empty()
 
 
+@pytest.mark.parametrize(("family", "first"), [("llama", 0), ("lfm2", 1)])  # attending layers
 def test_a_cut_that_changes_nothing_is_an_error(
-    words: Tokenizer, monkeypatch: pytest.MonkeyPatch
+    family: str, first: int, words: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Cut, "attend", lambda _, call, attention: attention(call))
-    with pytest.raises(InputError, match="flow_page: cutting attention in layer 0 changed nothing"):
-        measure_flow_page(tiny_model("llama"), words, shared_prompts([9]), 1, "fixed")
+    said = f"flow_page: cutting attention in layer {first} changed nothing"
+    with pytest.raises(InputError, match=said):
+        measure_flow_page(tiny_model(family), words, shared_prompts([9]), 1, "fixed")
 
 
 def test_the_query_and_the_layers_of_strongest_flow_are_told(words: Tokenizer) -> None:

@@ -209,9 +209,12 @@ def test_rows_that_lose_no_edge_stay_the_same_bit_for_bit() -> None:
     assert torch.equal(Cut(edges, [0], "mask").attend(call, lambda _: given), given)
 
 
-@pytest.mark.parametrize("name", ["label_to_target", "text_to_label"])
+@pytest.mark.parametrize(
+    ("name", "family", "first"),  # in lfm2, layers 1 and 3 attend
+    [("label_to_target", "llama", 0), ("text_to_label", "llama", 0), ("text_to_label", "lfm2", 1)],
+)
 def test_a_cut_that_changes_nothing_is_an_error_and_no_row_of_zeros(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, family: str, first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Idle(Cut):
         def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
@@ -220,9 +223,11 @@ def test_a_cut_that_changes_nothing_is_an_error_and_no_row_of_zeros(
             return output
 
     monkeypatch.setattr(knockout, "Cut", Idle)
-    with pytest.raises(InputError, match=rf"knockout.classes: cutting {name} from layer 0 on"):
-        settings = settings_of([name], ["all"], 0, 3)
-        measure_knockout(tiny_model("llama"), wordy_prompts([5], "fixed"), settings, "mask", 4, 500)
+    model, prompts = tiny_model(family), wordy_prompts([5], "fixed")
+    settings = settings_of([name], ["all"], 0, depth_of(model))
+    said = rf"knockout.classes: cutting {name} from layer {first} on left the attention of model"
+    with pytest.raises(InputError, match=said):
+        measure_knockout(model, prompts, settings, "mask", 4, 500)
 
 
 @pytest.mark.parametrize("name", ["label_to_target", "text_to_label"])

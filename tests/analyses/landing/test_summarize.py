@@ -9,6 +9,7 @@ from anchorflow.analyses.landing import LANDING_SUMMARY
 from anchorflow.analyses.landing.plot import plot_landing, segments_in_order
 from anchorflow.analyses.landing.summarize import segment_measures
 from anchorflow.analyses.landing.tabulate import tabulate_landing
+from anchorflow.model.layer_kinds import by_place
 from anchorflow.schemas.fields import SINK
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
@@ -47,6 +48,13 @@ def test_what_sinks_take_is_no_part_of_the_demonstrations(monkeypatch: pytest.Mo
     axes = figure_of(monkeypatch, plot_landing, shown).axes
     assert [len(panel.lines) for panel in axes[3:6]] == [2, 2, 2]
     assert tabulate_landing(shown).table.equals(tabulate_landing(table).table)
+
+
+def test_a_hybrid_has_the_segments_share_of_tokens_too() -> None:
+    table = summary()
+    hybrid = by_place(table, [2, 5], 6).with_columns(model=pl.lit("hybrid"))
+    shown = tabulate_landing(pl.concat([table, hybrid])).table
+    assert shown["layer"].to_list() == ["2", "5", "tokens", "0", "1", "tokens"]
 
 
 def test_summary_has_segments_and_places_of_every_layer() -> None:

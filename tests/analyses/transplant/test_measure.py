@@ -98,7 +98,10 @@ def residual_exchanged(
         hidden = output[0] if isinstance(output, tuple) else output
         if kept:
             hidden = hidden.clone()
-            hidden[:, at] = kept[0][:, at]
+            of_tokens, taken = (
+                t.movedim(2, 1) if hidden.shape[0] == 4 else t for t in (hidden, kept[0])
+            )  # [streams, B, T, hidden], or tokens behind examples
+            of_tokens[:, at] = taken[:, at]
         kept.append(hidden)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
@@ -119,6 +122,12 @@ def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) 
     compare_with_full_prompts(model, table, words)
     texts = settings_of(("label", "text"), OTHERS, WHAT, 2, 1, depth)
     compare_with_full_prompts(model, table.with_columns(three), texts)
+
+
+def test_residual_streams_are_transplanted_at_tokens() -> None:
+    model, table = tiny_model("keys shared by layers"), two_words_of_each([5, 17, 9])
+    settings = settings_of(("label",), ("permuted",), ("residual",), 2, 1, depth_of(model))
+    compare_with_full_prompts(model, table, settings)
 
 
 def compare_with_full_prompts(
@@ -169,6 +178,9 @@ def test_what_is_taken_from_the_prompt_itself_changes_no_bit_and_is_refused_at_l
     settings = settings_of(PLACES, ("permuted",), WHAT, 3, 1, 3)
     with pytest.raises(InputError, match="transplant: keys_values at label words of model tiny"):
         measure_transplant(model, table, settings, 500)
+    first = settings_of(("label",), ("permuted",), ("keys_values",), 2, 1, 2)
+    with pytest.raises(InputError, match="in task news, layer 1; transplants"):  # which attends
+        measure_transplant(tiny_model("lfm2"), table, first, 500)
     monkeypatch.setattr(transplant._Runs, "_check_differs", lambda *_: None)
     measured = measure_transplant(model, table, settings, 500)
     untouched = probabilities(measured, UNTOUCHED)

@@ -7,6 +7,7 @@ from matplotlib.container import BarContainer, ErrorbarContainer
 from anchorflow.analyses.transplant import TRANSPLANT_SUMMARY
 from anchorflow.analyses.transplant.plot import plot_transplant
 from anchorflow.analyses.transplant.summarize import summarize_transplant
+from anchorflow.model.layer_kinds import by_place
 from anchorflow.schemas.frames import frame_schema
 from constructed.interventions import prompts, transplant
 from figure_style import figure_of
@@ -96,14 +97,16 @@ def test_every_panel_ends_with_what_all_layers_do(monkeypatch: pytest.MonkeyPatc
         for what, bands in BANDS.items()
         for band in bands
     ]
-    whole = pl.concat(tables).unique(maintain_order=True)
+    whole = by_place(pl.concat(tables).unique(maintain_order=True), [1, 3, 5], 6)
     summary = summarize_transplant(whole, prompts(), 0.95)
     upper = figure_of(monkeypatch, plot_transplant, summary).axes[:3]
     bars = [bar for panel in upper for bar in panel.containers if isinstance(bar, BarContainer)]
     assert [bar.get_label() for bar in bars] == ["label words"] * 3
     centers = [[patch.get_x() + patch.get_width() / 2 for patch in bar] for bar in bars]
     assert centers == [pytest.approx([0, 1, 2])] * 2 + [pytest.approx([0, 1])]
-    assert [tick.get_text() for tick in upper[0].get_xticklabels()] == ["0", "1", "2"]
+    # The number of the first layers, the first of the last ones, and the layer.
+    ticks = [[tick.get_text() for tick in panel.get_xticklabels()] for panel in upper]
+    assert ticks == [["1", "2", "3"], ["1", "3", "5"], ["1", "3"]]
     (marks,) = (m for m in upper[0].containers if m.get_label() == "equally many text tokens")
     assert isinstance(marks, ErrorbarContainer)
     assert len(marks.lines[0].get_xdata()) == 3

@@ -128,9 +128,7 @@ def _plot_depths(
     of_claim = claim.over_depth
     if isinstance(of_claim, Depth):
         for axis, curve in zip(axes, of_claim.curves, strict=True):
-            plot_line(
-                axis, over_depth(curve, summaries, layers[-1] + 1), label=model, x="depth", **look
-            )
+            plot_line(axis, over_depth(curve, summaries, layers), label=model, x="depth", **look)
         return
     for axis, isolated in zip(axes, of_claim or (), strict=True):
         _plot_isolated(
@@ -141,15 +139,19 @@ def _plot_depths(
         )
 
 
-def over_depth(curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: int) -> pl.DataFrame:
+def over_depth(
+    curve: Curve, summaries: Mapping[str, pl.DataFrame], layers: Sequence[int]
+) -> pl.DataFrame:
     """A curve of one model, averaged over tasks: one row per layer with a value.
 
-    ``depth`` is that of the layer's middle. Of several heads, the one with the highest mean counts.
+    ``depth`` is that of the layer's middle among ``layers``, those that attend. Of several heads,
+    the one with the highest mean counts.
     """
     chosen = {"task": AVERAGE, **curve.rows}
     rows = summaries[curve.table].filter(pl.col(name) == value for name, value in chosen.items())
     best = rows.drop_nulls("mean").sort("mean").group_by("layer").last().sort("layer")
-    return best.select(((pl.col("layer") + 0.5) / layers).alias("depth"), "mean", "low", "high")
+    order = pl.col("layer").replace_strict({at: n for n, at in enumerate(layers)})
+    return best.select(((order + 0.5) / len(layers)).alias("depth"), "mean", "low", "high")
 
 
 def isolated_depths(

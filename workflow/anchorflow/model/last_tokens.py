@@ -338,7 +338,7 @@ class Ended:
         """From a run of last tokens under ``interventions``, with ``kept`` before ``tokens``."""
         preceding, targets = tokens.preceding, kept.of_every_layer(model)
         if preceding is not None:  # all of the prompts' tokens were run
-            targets = {layer: at.map(preceding.own) for layer, at in targets.items()}
+            targets = {layer: at.map(preceding.given_rows) for layer, at in targets.items()}
         between = {layer: _joined([tokens.between[layer], at], 2) for layer, at in targets.items()}
         places = (tokens.own_positions, tokens.positions, tokens.position_ids)
         if preceding is not None:

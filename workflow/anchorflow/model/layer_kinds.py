@@ -41,6 +41,14 @@ def selects_keys(config: PretrainedConfig) -> bool:
     return any(name.startswith("index") for name in vars(config.get_text_config()))
 
 
+def streams_first(config: PretrainedConfig) -> bool:
+    """Whether hidden states are [streams, B, T, hidden] between layers, as in Gemma 3n.
+
+    Other families with several residual streams have [B, T, streams, hidden].
+    """
+    return hasattr(config.get_text_config(), "altup_num_inputs")
+
+
 def by_place(frame: pl.DataFrame, layers: Sequence[int], depth: int) -> pl.DataFrame:
     """A table whose column ``layer`` has places in the model, given dense numbers.
 

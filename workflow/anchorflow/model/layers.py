@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import attending, recomputed_alike
-from anchorflow.model.layer_kinds import attention_layers
+from anchorflow.model.layer_kinds import attention_layers, streams_first
 
 
 def decoder_layers(model: PreTrainedModel) -> list[nn.Module]:
@@ -83,35 +83,40 @@ def embeddings_as_leaves(model: PreTrainedModel) -> Iterator[None]:
 class Resumed:
     """Where a forward pass can resume an earlier one: after ``layer``, with its ``output``.
 
-    Layers that attend are counted, here and below.
+    Layers that attend are counted, here and below. ``batch`` is the output's dimension of examples,
+    which that of tokens follows.
     """
 
     layer: int
     output: Any
+    batch: int = 0
 
     def repeated(self, times: int) -> "Resumed":
         """The same for a batch of one example, several times."""
-        return self._with(lambda value: value.expand(times, *value.shape[1:]))
+        at = self.batch
+        return self._with(lambda v: v.expand(*v.shape[:at], times, *v.shape[at + 1 :]))
 
     def select(self, rows: Tensor) -> "Resumed":
         """The same for some examples of the batch."""
-        return self._with(lambda value: value[rows.to(value.device)])
+        return self._with(lambda value: value.index_select(self.batch, rows.to(value.device)))
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> "Resumed":
         def of(value: Any) -> Any:
             return change(value) if isinstance(value, Tensor) else value
 
         whole = isinstance(self.output, tuple)
-        return Resumed(self.layer, tuple(map(of, self.output)) if whole else of(self.output))
+        output = tuple(map(of, self.output)) if whole else of(self.output)
+        return replace(self, output=output)
 
 
 @contextlib.contextmanager
 def keep_outputs(model: PreTrainedModel, layers: Collection[int]) -> Iterator[dict[int, Resumed]]:
     """Keep the outputs of some layers, so that other runs can :func:`resume` after them."""
     kept: dict[int, Resumed] = {}
+    batch = int(streams_first(model.config))
 
     def keep(layer: int, _: nn.Module, __: Any, output: Any) -> None:
-        kept[layer] = Resumed(layer, output)
+        kept[layer] = Resumed(layer, output, batch)
 
     every = attending_layers(model)
     with contextlib.ExitStack() as hooks:

@@ -74,8 +74,8 @@ class Preceding:
 
     def rows(self, size: int, tokens: int) -> Tensor:
         """The rows of so many given tokens, [B, T]."""
-        every = torch.arange(tokens, device=self.lengths.device)
-        return (self.lengths[:, None] + every).expand(size, -1)
+        given = torch.arange(tokens, device=self.lengths.device)
+        return (self.lengths[:, None] + given).expand(size, -1)
 
     def joined(self, input_ids: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
         """Token and position ids of all tokens, [B, P + T], given those of the last, [B, T]."""
@@ -100,7 +100,7 @@ class Preceding:
         whole = call.query.shape[2]
         if tokens is None:
             tokens = whole - self.token_ids.shape[1]
-        own = partial(self.own, tokens=tokens)
+        given_rows = partial(self.given_rows, tokens=tokens)
 
         def before(tensor: Tensor) -> Tensor:
             return tensor[:, :, : whole - tokens]
@@ -109,11 +109,11 @@ class Preceding:
         if early.unselected is not None:
             early = replace(early, unselected=early.unselected[..., : whole - tokens])
         first = self.attend(early)
-        output = given(_of_rows(call, own))
+        output = given(_of_rows(call, given_rows))
         whole_output = pad(first, (0, 0, 0, tokens))
         return whole_output.scatter(2, self._at(output, tokens), output)
 
-    def own(self, tensor: Tensor, tokens: int = 1) -> Tensor:
+    def given_rows(self, tensor: Tensor, tokens: int = 1) -> Tensor:
         """The given tokens' rows of a tensor with those of all tokens, [B, H, P + T, D]."""
         return tensor.gather(2, self._at(tensor, tokens))
 
@@ -158,7 +158,7 @@ def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> Non
         joined = {"input_ids": input_ids, "position_ids": position_ids, "attention_mask": None}
         return (), {**given, **joined}
 
-    def own(_: nn.Module, __: Any, given: dict[str, Any], output: Any) -> Any:
+    def keep_given(_: nn.Module, __: Any, given: dict[str, Any], output: Any) -> Any:
         preceding = preceding_in_force()
         if preceding is not None:
             states = output.last_hidden_state
@@ -181,7 +181,7 @@ def run_what_precedes(decoder: nn.Module, attending: Sequence[nn.Module]) -> Non
         return
     setattr(decoder, _DONE, True)
     decoder.register_forward_pre_hook(join, with_kwargs=True)
-    decoder.register_forward_hook(own, with_kwargs=True)
+    decoder.register_forward_hook(keep_given, with_kwargs=True)
     for number, layer in enumerate(attending):
         layer.register_forward_hook(partial(put, number))
 

@@ -129,9 +129,8 @@ class FrozenNorm:
     centered: bool
 
     @classmethod
-    def of(cls, norm: nn.Module, hidden: int) -> "FrozenNorm":
+    def of(cls, norm: nn.Module, hidden: int, device: torch.device) -> "FrozenNorm":
         """From what a norm does to vectors of zeros, of ones, and of alternating sign."""
-        device = next(norm.parameters()).device
         exact = copy.deepcopy(norm).float()
         signs = torch.ones(hidden, device=device)
         signs[1::2] = -1  # mean 0 and variance 1
@@ -215,15 +214,15 @@ class Scales:
     """Observed 1 / σ, on the CPU: after attention by layer, [B], and of the final norm."""
 
     of_layer: dict[int, Tensor]
-    final: list[Tensor]
+    final: list[Tensor]  # of each use; the last one is that before the unembedding
 
     def before_residual(self, layer: int) -> Tensor:
         """What vectors of :meth:`HeadWrites.written` have to be multiplied with, [B]."""
-        return self.of_layer.get(layer, torch.ones_like(self.final[0]))
+        return self.of_layer.get(layer, torch.ones_like(self.final[-1]))
 
     def before_logits(self, layer: int) -> Tensor:
         """What products with :meth:`HeadWrites.directions` have to be multiplied with, [B]."""
-        return self.before_residual(layer) * self.final[0]
+        return self.before_residual(layer) * self.final[-1]
 
 
 class RecordWrites:
@@ -314,7 +313,8 @@ class _Trace:
 
     def _end_layer(self, layer: int, _: nn.Module, args: Any, output: Any) -> None:
         after = output[0] if isinstance(output, tuple) else output
-        if layer not in self.written or not args:
+        # Several residual streams are more entries than attention writes.
+        if layer not in self.written or not args or after.numel() != self.written[layer].numel():
             self.unexplained.add(layer)
             return
 
@@ -361,7 +361,7 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
             f"{type(model).__name__}: {reason}, so that what single heads write is not known; "
             "leave out the analysis heads."
         )
-    assert trace.final is not None
+    assert trace.final is not None and trace.last is not None
     hidden = head.weight.shape[1]
     weights = []
     for layer in range(depth):
@@ -369,10 +369,14 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
         weight = module.weight if isinstance(module, Conv1D) else module.weight.T
         weights.append(weight.float().unflatten(0, (trace.heads[layer], -1)))
     norms = [trace.norms.get(layer) for layer in range(depth)]
+
+    def frozen(norm: nn.Module, output: Tensor) -> tuple[nn.Module, FrozenNorm]:
+        return norm, FrozenNorm.of(norm, hidden, output.device)
+
     return HeadWrites(
         weights,
-        [None if norm is None else (norm, FrozenNorm.of(norm, hidden)) for norm in norms],
-        (trace.final, FrozenNorm.of(trace.final, hidden)),
+        [None if n is None else frozen(n, trace.written[layer]) for layer, n in enumerate(norms)],
+        frozen(trace.final, trace.last),
     )
 
 

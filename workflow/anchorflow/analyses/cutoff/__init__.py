@@ -65,7 +65,7 @@ ANALYSIS = Analysis(
     summary=Summary({"cutoff": "cutoff", "prompts": "prompts"}),
     figure=Presented("Context cutoff: layers that need the demonstrations", settings=("labels",)),
     table=Tabulated(
-        "Layers that need the demonstrations",
+        "First layer that needs no demonstrations",
         note="Means over seeds with intervals over seeds and test texts; demonstrations fixed per "
         "seed. From this layer on, queries see, first: only the prompt's first token and the "
         "instruction; label: these and the label words; random: these and the same number of "

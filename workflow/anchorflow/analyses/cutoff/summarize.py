@@ -5,6 +5,7 @@ import polars as pl
 
 from anchorflow.analyses.cutoff import CUTOFF_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics import by_task
 from anchorflow.statistics.change import RETAINED, with_loyalty
 from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
@@ -22,10 +23,10 @@ KEPT = 0.95  # share of accuracy and of label loyalty above which demonstrations
 
 def cutoff_measures(cutoff: pl.DataFrame) -> pl.DataFrame:
     """Accuracy and loyalty of every prediction in the table ``cutoff`` for one model and task."""
-    depth = cutoff["layer"].max()
+    layers = layers_of(cutoff)
     # The unmodified run is repeated for every series of cutoffs.
-    plain = cutoff.filter(pl.col("layer") == depth).unique(["seed", "example"], maintain_order=True)
-    measured = with_loyalty(cutoff, plain, cutoff.filter(sees="first", layer=0))
+    plain = cutoff.filter(layer=layers[-1]).unique(["seed", "example"], maintain_order=True)
+    measured = with_loyalty(cutoff, plain, cutoff.filter(sees="first", layer=layers[0]))
     whole = f"{RETAINED}_whole"
     return measured.select("seed", "example", "draw", "sees", "layer", *MEASURES, whole)
 
@@ -36,8 +37,9 @@ def layers_needed(accuracy: Array, loyalty: Array, layers: Array) -> Array:
     Both accuracy and label loyalty have to be retained, relative to the unmodified run.
 
     ``accuracy`` and ``loyalty``, [R, layers], are by cutoff, the last of which is the unmodified
-    run. The cutoffs ``layers`` increase; a cutoff is also the number of layers that see the
-    demonstrations. The result, [R], is in layers; NaN where an accuracy or a loyalty is NaN.
+    run. The cutoffs ``layers`` increase. The result, [R], is the place of a layer in the model, and
+    its number of layers where all of them need the demonstrations; NaN where an accuracy or a
+    loyalty is NaN.
     """
     # 1e-9: shares such as 0.95 of 20 texts are met exactly but for rounding.
     kept = (accuracy >= KEPT * accuracy[:, -1:] - 1e-9) & (loyalty >= KEPT - 1e-9)
@@ -49,7 +51,7 @@ def layers_needed(accuracy: Array, loyalty: Array, layers: Array) -> Array:
 
 
 def needed_of_seed(rows: pl.DataFrame, sees: str) -> SeedStatistic:
-    """Number of layers that need the demonstrations in one seed; see :func:`layers_needed`.
+    """The first layer that needs no demonstrations in one seed; see :func:`layers_needed`.
 
     Accuracy and loyalty are averaged over draws and examples first: a single example retains either
     everything or nothing.
@@ -93,9 +95,9 @@ def summarize_cutoff(
         layer = pl.Series("layer", [-1], dtype=settings["layer"].dtype)
         of_sees = pl.DataFrame({"sees": [sees], "layer": layer, "measure": ["needed"]})
         whole = by_task.over_tasks(cutoff, tasks, needed, 1)
-        depth = float(settings["layer"].to_numpy().max())
-        # Student's t knows no bounds, but a number of layers has them.
-        within = [pl.col(end).clip(0, depth) for end in ("low", "high")]
+        cutoffs = layers_of(settings)
+        # Student's t knows no bounds, but cutoffs have them.
+        within = [pl.col(end).clip(cutoffs[0], cutoffs[-1]) for end in ("low", "high")]
         rows = by_task.summary_rows(whole, of_sees, cutoff, confidence).with_columns(within)
         parts.append(by_task.summary_table(rows, cutoff, SUMMARY))
     return pl.concat(parts)

@@ -211,8 +211,8 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
             (none.astype(int), random_ranks(to_target, random)),
         )
     )
-    depth = len(attention_layers(model.config))
-    layers = [first for _, first, _ in bands_of("single", depth)]
+    places = attention_layers(model.config)
+    layers = [first for _, first, _ in bands_of("single", len(places))]
     with keep_outputs(model, [layer - 1 for layer in layers if layer]) as kept:
         plain = target_label_logits(model, batch)
     together = repeated(batch, len(CUTS))
@@ -227,7 +227,7 @@ def cut_flows(model: PreTrainedModel, batch: Batch, prompt: Mapping[str, Any]) -
             logits = target_label_logits(model, together).cpu()
         if not cut.changed:
             raise InputError(
-                f"flow_page: cutting attention in layer {layer} changed nothing in model "
+                f"flow_page: cutting attention in layer {places[layer]} changed nothing in model "
                 f'{prompt["model"]}; set "dtype: float32" for it, or "flow_page: {{examples: 0}}".'
             )
         losses = cross_entropy(logits.double(), labels, reduction="none") - before

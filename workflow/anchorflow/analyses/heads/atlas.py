@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.heads import DEFINITIONS
+from anchorflow.schemas.frames import layers_of
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.store.replacing import replacing
 
@@ -21,13 +22,13 @@ def atlas(
     """Every score as layers × heads, averaged over tasks, with intervals.
 
     ``scores`` have their definition and control, and by measure ``mean``, ``low`` and ``high`` as
-    [L][H], null where undefined.
+    [L][H], null where undefined. ``layers`` are the places in the model of its L layers.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("layer") >= 0)
     found: dict[str, Any] = {}
     for (score, measure), rows in averaged.group_by("score", "measure", maintain_order=True):
-        ordered, layers = rows.sort("layer", "head"), rows["layer"].n_unique()
-        values = {end: _rows(ordered[end].to_list(), layers) for end in ("mean", "low", "high")}
+        ordered, number = rows.sort("layer", "head"), rows["layer"].n_unique()
+        values = {end: _rows(ordered[end].to_list(), number) for end in ("mean", "low", "high")}
         entry = found.setdefault(
             str(score), dict(zip(("definition", "control"), DEFINITIONS[str(score)], strict=True))
         )
@@ -40,6 +41,7 @@ def atlas(
         "confidence": confidence,
         "examples": int(np.max(averaged["examples"].to_numpy())),
         "texts": int(np.max(averaged["texts"].to_numpy())),
+        "layers": layers_of(averaged),
         "scores": found,
     }
 

@@ -35,6 +35,7 @@ from anchorflow.model.interventions import (
     measure_interventions,
 )
 from anchorflow.model.last_tokens import FIRST_TOKEN
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -308,6 +309,7 @@ class _Runs(Interventions[Setting]):
         settings: Sequence[Setting],
         variant: str,
     ) -> None:
+        self._places = attention_layers(model.config)
         self._model, self._variant = model, variant
         self._token_ids = shared_token_ids(prompts)
         self._edges = CellEdges(prompts, len(self._token_ids))
@@ -393,10 +395,10 @@ class _Runs(Interventions[Setting]):
         for setting, changed in self._changed.items():
             if not changed:
                 raise InputError(
-                    f"knockout.classes: cutting {setting.edges} from layer {setting.layer} on "
-                    f"left the attention of model {self._name} unchanged in task {self._task}, "
-                    "although its prompts have such edges; leave the class out, or set "
-                    '"dtype: float32" for the model.'
+                    f"knockout.classes: cutting {setting.edges} from layer "
+                    f"{self._places[setting.layer]} on left the attention of model {self._name} "
+                    f"unchanged in task {self._task}, although its prompts have such edges; leave "
+                    'the class out, or set "dtype: float32" for the model.'
                 )
 
     def _cut_as_target(

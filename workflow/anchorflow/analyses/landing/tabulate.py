@@ -24,7 +24,8 @@ def _shares(landing: pl.DataFrame) -> pl.DataFrame:
     """Shares of attention at five depths, and of tokens."""
     averaged = averaged_rows(landing).filter(pl.col("segment").is_not_null())
     shares = at_depths(averaged.filter(measure="share"))
-    lengths = averaged.filter(measure="length", layer=0)
+    first = pl.col("layer") == pl.col("layer").min().over("model")  # lengths are those of any layer
+    lengths = averaged.filter(first, measure="length")
     both = pl.concat(
         [
             shares.with_columns(pl.col("layer").cast(pl.String)),

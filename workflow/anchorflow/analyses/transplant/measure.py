@@ -36,6 +36,7 @@ from anchorflow.model.interventions import (
     measure_interventions,
 )
 from anchorflow.model.last_tokens import FIRST_TOKEN
+from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import Resumed, keep_outputs
 from anchorflow.model.logits import Answers
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
@@ -393,13 +394,14 @@ class _Runs(Interventions[Setting]):
     def _with_residual(self, setting: Setting, donor: _Donor, at: Tensor) -> IntervenedRun:
         recipient, taken = (run.outputs[setting.layer] for run in (self._recipient, donor.run))
         hidden, rest = hidden_states(recipient.output)
-        exchanged = _with_donor(hidden, hidden_states(taken.output)[0], at, 1)
+        tokens = recipient.batch + 1
+        exchanged = _with_donor(hidden, hidden_states(taken.output)[0], at, tokens)
         self._check_differs(setting, not torch.equal(exchanged, hidden))
         output = exchanged if rest is None else (exchanged, *rest)
         prefix = compute_prefix(
             self._model,
             self._token_ids,
-            resumed=Resumed(setting.layer, output),
+            resumed=replace(recipient, output=output),
             below=self._recipient.prefix,
         )
         return IntervenedRun(prefix, setting.layer + 1)
@@ -407,9 +409,10 @@ class _Runs(Interventions[Setting]):
     def _check_differs(self, setting: Setting, differ: bool) -> None:
         # In the first layer, equal label words have equal vectors whatever the texts are.
         if not differ and setting.places in WITH_LABEL_WORDS and setting.donor != OTHER_TEXTS:
+            layer = attention_layers(self._model.config)[setting.layer]
             raise InputError(
                 f"transplant: {setting.what} at label words of model {self._prompt['model']} do "
-                f"not depend on the words in task {self._task}, layer {setting.layer}; transplants "
+                f"not depend on the words in task {self._task}, layer {layer}; transplants "
                 "cannot be measured for this model."
             )
 

@@ -36,7 +36,7 @@ _DONORS = {
     "drawn": "exchanged label words",
 }
 _PANELS = {
-    ("keys_values", "first"): "keys and values of the\nlayers up to …",
+    ("keys_values", "first"): "keys and values of the\nfirst … layers that attend",
     ("keys_values", "last"): "keys and values of the\nlayers from … on",
     ("residual", "at"): "residual stream\nafter layer …",
 }
@@ -83,8 +83,8 @@ def plot_transplant(
                         whole.filter(pl.col("what") == what, of_measure),
                     ]
                 )
-                # The last of the first layers, the first of the last ones, or the only one.
-                at = pl.col("layers") - 1 if side == "first" else pl.col("layer")
+                # How many of the first layers, the first of the last ones, or the only one.
+                at = pl.col("layers" if side == "first" else "layer")
                 _plot_places(panel, here.with_columns(at=at).sort("at"), style["colors"])
                 panel.set_xlabel(where)
                 panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)
