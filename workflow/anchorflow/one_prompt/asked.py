@@ -470,8 +470,9 @@ class AskedPrompt:
         def put(row: int, _: nn.Module, __: Any, output: Any) -> Any:
             (state, rest), (source, _none) = map(hidden_states, (output, kept[row].output))
             state = state.clone()
-            # The first prompt keeps its own; some models have several streams, [S, B, T, hidden].
-            state[..., row + 1, places[0], :] = source[..., 0, places[1], :].to(state)
+            # The first prompt keeps its own.
+            before: tuple[Any, ...] = (slice(None),) * kept[row].batch
+            state[(*before, row + 1, places[0])] = source[(*before, 0, places[1])].to(state)
             return state if rest is None else (state, *rest)
 
         with ExitStack() as hooks:
