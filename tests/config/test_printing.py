@@ -1,6 +1,7 @@
 """Commands whose reader has left, as after ``head``: no traceback, whatever is left to print."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from anchorflow.store.checksums import write_json
+from checkout import ROOT
 
 PRINTED = "from anchorflow.config.printing import to_reader\nwith to_reader(): print('x' * {})"
 COMMAND = "from anchorflow.command.entry import main; main()"
@@ -50,6 +52,7 @@ def test_every_command_that_prints_can_be_left(arguments: tuple[str, ...], tmp_p
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "summary.md").write_text("# Answers\n\nyes\n", encoding="utf-8")
     write_json(tmp_path / "results" / "manifest.json", {"files": {}})
+    shutil.copy(ROOT / "config" / "config.yaml", tmp_path)
     assert ended(tmp_path, *arguments) == (1, "")
 
 
