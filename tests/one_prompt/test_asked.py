@@ -32,6 +32,10 @@ from whole_vocabulary import logits_in_full
 TEMPLATE, LABELS = "Review: {text}\nSentiment:{label}", [" Negative", " Positive"]
 DEMONSTRATIONS = [("A bore.", 0), ("A delight, warm.", 1), ("Dull and long.", 0)]
 TEXT = "I laughed and cried."
+FURTHER = [
+    pytest.param(kind, marks=pytest.mark.long)
+    for kind in ("alibi", "rotary in line", "by a method", "chunks", "latent", "selected tokens")
+]
 
 
 @pytest.fixture
@@ -67,7 +71,7 @@ def edges_to(asked: AskedPrompt, rows: list[int], keys: list[int]) -> Tensor:
     return edges
 
 
-@pytest.mark.parametrize("family", EVERY_FAMILY)
+@pytest.mark.parametrize("family", [*EVERY_FAMILY, *FURTHER])
 def test_cuts_flows_and_demonstrations_equal_the_prompt_in_full(
     family: str, classifier: Callable[..., InContextClassifier]
 ) -> None:

@@ -48,10 +48,11 @@ class Choose:
             edges = (self.edges.to(weights.device) & visible)[None]
             ranks = self.ranks.to(weights.device) * visible
             drawn = [as_heavy(weights, edges, of_draw[None]) for of_draw in ranks]
-            found = torch.cat([edges, *drawn])
-            self.attention = self.attention + (weights.mean(1) * found).sum((1, 2)).cpu()
-            self.number = self.number + found.sum((1, 2)).cpu()
-            self.chosen[call.layer] = found
+            seen = torch.cat([edges, *drawn])
+            self.attention = self.attention + (weights.mean(1) * seen).sum((1, 2)).cpu()
+            self.number = self.number + seen.sum((1, 2)).cpu()
+            # Also edges that are hidden here: under the cut, layers may select their keys.
+            self.chosen[call.layer] = torch.cat([self.edges.to(edges.device)[None], *drawn])
         return attention(call)
 
 

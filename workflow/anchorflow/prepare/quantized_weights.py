@@ -455,7 +455,7 @@ def _of_packed_floats(parts: Parts, size: int) -> Tensor:
         scale = scale.float() / parts["weight_global_scale"]
     else:
         _check_kinds((scale, torch.uint8))
-        scale = torch.ldexp(torch.tensor(1.0), scale.int() - 127)
+        scale = torch.ldexp(torch.ones(scale.shape), scale.int() - 127)
     whole = entries * _expanded(scale, entries.shape, (1, size))
     return whole.bfloat16()  # as the library does
 
