@@ -39,7 +39,14 @@ from anchorflow.model.layers import positions_from
 from anchorflow.model.opening import MODEL_CARD
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import query_tokens
-from anchorflow.one_prompt.asked import AskedPrompt, Cut, Demonstrations, FlowPage, ask_about
+from anchorflow.one_prompt.asked import (
+    AskedPrompt,
+    Cut,
+    Demonstrations,
+    FlowPage,
+    ask_about,
+    ask_after,
+)
 from anchorflow.one_prompt.prompt import Prompt, Tokens
 from anchorflow.prepare.prompts import build_prompts
 from anchorflow.prepare.template import SEPARATOR, Template
@@ -378,22 +385,11 @@ class InContextClassifier:
             raise InputError("text: here, it is a single text; ask about one at a time.")
         if isinstance(text, Prompt):
             return ask_about(self.model, self._tokenizer, text, self.names.model)
-        every = self._demonstrations
 
         def row(demonstrations: Sequence[tuple[str, int]]) -> dict[str, Any]:
             return self.prompts(text, 0, demonstrations).row(0, named=True)
 
-        def relabeled(number: int, label: int) -> dict[str, Any]:
-            return row([*every[:number], (every[number][0], label), *every[number + 1 :]])
-
-        return AskedPrompt(
-            self.model,
-            self._tokenizer,
-            row(every),
-            self.labels,
-            without=lambda number: row([*every[:number], *every[number + 1 :]]),
-            relabeled=relabeled,
-        )
+        return ask_after(self.model, self._tokenizer, self.labels, self._demonstrations, row)
 
     def show(
         self,

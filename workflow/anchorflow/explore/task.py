@@ -16,7 +16,7 @@ from anchorflow.config.text_fields import FIELD_SEPARATOR
 from anchorflow.model.opening import open_for_job
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.tokenizer import open_tokenizer
-from anchorflow.one_prompt.asked import AskedPrompt
+from anchorflow.one_prompt.asked import AskedPrompt, ask_after
 from anchorflow.prepare.prompts import PromptBuilder
 from anchorflow.prepare.template import Template
 from anchorflow.schemas.frames import frame_schema
@@ -110,19 +110,7 @@ class OpenedTask:
                 raise InputError(f"the prompt can't be run: {prompt['skipped']}; change it.")
             return prompt
 
-        every = asked.demonstrations
-
-        def relabeled(number: int, label: int) -> dict[str, Any]:
-            return row([*every[:number], (every[number][0], label), *every[number + 1 :]])
-
-        return AskedPrompt(
-            self.model,
-            self._tokenizer,
-            row(every),
-            asked.labels,
-            without=lambda number: row([*every[:number], *every[number + 1 :]]),
-            relabeled=relabeled,
-        )
+        return ask_after(self.model, self._tokenizer, asked.labels, asked.demonstrations, row)
 
 
 def _forward_and_back(prompts: Prompts, _: Mapping[str, Any], __: int) -> Cost:

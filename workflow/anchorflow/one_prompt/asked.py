@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from html import escape
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
@@ -654,6 +654,31 @@ def _correlations(rows: pl.DataFrame) -> Iterator[tuple[str, str, float | None]]
             varied = min(pairs.n_unique(column) for column in pairs.columns) > 1
             found = spearmanr(*pairs).statistic if varied and len(pairs) > 2 else None
             yield estimate, exact, None if found is None else float(found)
+
+
+Text = TypeVar("Text")  # of a demonstration
+
+
+def ask_after(
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    answers: Sequence[str],
+    demonstrations: Sequence[tuple[Text, int]],
+    row: Callable[[Sequence[tuple[Text, int]]], Mapping[str, Any]],
+) -> AskedPrompt:
+    """The prompt after labeled demonstrations, of which ``row`` makes a row of ``PROMPTS``."""
+
+    def with_instead(number: int, *instead: tuple[Text, int]) -> Mapping[str, Any]:
+        return row([*demonstrations[:number], *instead, *demonstrations[number + 1 :]])
+
+    return AskedPrompt(
+        model,
+        tokenizer,
+        row(demonstrations),
+        answers,
+        without=with_instead,
+        relabeled=lambda number, label: with_instead(number, (demonstrations[number][0], label)),
+    )
 
 
 def ask_about(
