@@ -89,15 +89,14 @@ def numbers_of(run: KeptRun) -> dict[str, pl.DataFrame]:
 
 def across(runs: Mapping[str, KeptRun]) -> dict[str, str]:
     """Numbers over the data sets of several models, by heading."""
-    parts = [
-        rows.filter(task=AVERAGE).select(
-            "name", "cell", heading=pl.lit(heading), model=pl.lit(model)
+    found: dict[str, list[pl.DataFrame]] = {}
+    for model, run in runs.items():
+        for heading, rows in numbers_of(run).items():
+            averages = rows.filter(task=AVERAGE).select("name", "cell", model=pl.lit(model))
+            found.setdefault(heading, []).append(averages)
+    return {
+        heading: readable(
+            pl.concat(parts).pivot("model", index="name", values="cell", maintain_order=True)
         )
-        for model, run in runs.items()
-        for heading, rows in numbers_of(run).items()
-    ]
-    found = {}
-    for (heading,), rows in pl.concat(parts).group_by("heading", maintain_order=True):
-        wide = rows.pivot("model", index="name", values="cell", maintain_order=True)
-        found[str(heading)] = readable(wide)
-    return found
+        for heading, parts in found.items()
+    }
