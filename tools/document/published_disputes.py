@@ -1,6 +1,6 @@
 """What the field disputes, from the second run of a published model: claims and numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -22,19 +22,55 @@ class Quoted(NamedTuple):
 
 
 # The analyses of the second run, in the order of the page, with the numbers that pages quote.
-DISPUTED: Mapping[str, Quoted | None] = {
-    "flow": None,
-    "transplant": None,
-    "compression": Quoted(
-        "Compression at the anchors' number of tokens",
-        "{method}, {measure}",
-        {"measure": ["accuracy", "label_loyalty"], "share": None},
+DISPUTED: Mapping[str, Sequence[Quoted]] = {
+    "vectors": (
+        Quoted(
+            "What one vector recovers of what demonstrations add",
+            "{vector}, {source}, {measure}",
+            {
+                "vector": ["task", "function", "local"],
+                "measure": ["recovery", "recovered_probability"],
+                "layer": -1,
+            },
+        ),
+        Quoted(
+            "Accuracy by number of demonstrations, -1 for all",
+            "{number}",
+            {"vector": "none", "measure": "accuracy"},
+        ),
     ),
-    "faithfulness": Quoted(
-        "Which estimate ranks layers as cuts in single layers do (rank correlation)",
-        "{edges}, {estimate}",
-        {"measure": "rank", "control": False},
+    "transplant": (),
+    "additivity": (),
+    "override": (
+        Quoted(
+            "What answers follow with deranged label words",
+            "{method}, {measure}",
+            {
+                "words": "deranged",
+                "measure": ["follows_mapping", "follows_prior", "follows_neither", "override"],
+            },
+        ),
     ),
+    "compression": (
+        Quoted(
+            "Compression at the anchors' number of tokens",
+            "{method}, {measure}",
+            {"measure": ["accuracy", "label_loyalty"], "share": None},
+        ),
+    ),
+    "faithfulness": (
+        Quoted(
+            "Which estimate ranks layers as cuts in single layers do: rank correlation",
+            "{edges}, {estimate}",
+            {"measure": "rank", "control": False},
+        ),
+        Quoted(
+            "The same, minus that of the plain gradient, or of attention for saliency",
+            "{edges}, {estimate}",
+            {"measure": "rank_difference", "control": False},
+        ),
+    ),
+    "flow": (),
 }
 
 
@@ -73,8 +109,8 @@ def claims_of(run: KeptRun) -> pl.DataFrame:
 def numbers_of(run: KeptRun) -> dict[str, pl.DataFrame]:
     """Name, task, and cell of the quoted numbers, by heading."""
     found = {}
-    for table, quoted in DISPUTED.items():
-        if quoted and table in run.tables:
+    for table, parts in DISPUTED.items():
+        for quoted in parts if table in run.tables else ():
             rows = run.tables[table].filter(
                 pl.col(column).is_in(value)
                 if isinstance(value, list)
@@ -83,7 +119,8 @@ def numbers_of(run: KeptRun) -> dict[str, pl.DataFrame]:
             )
             names = [quoted.name.format_map(row) for row in rows.iter_rows(named=True)]
             rows = with_cells(rows).with_columns(pl.Series("name", names, dtype=pl.String))
-            found[quoted.heading] = rows.select("name", "task", "cell")
+            if not rows.is_empty():
+                found[quoted.heading] = rows.select("name", "task", "cell")
     return found
 
 
