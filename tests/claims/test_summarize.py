@@ -32,7 +32,7 @@ from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout
 from constructed import claims as made
-from constructed import confusion, retrieval, reweighting
+from constructed import confusion, override, retrieval, reweighting
 from constructed.attention import deep_tables
 from constructed.heads import ablation, beta, heads
 from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
@@ -163,6 +163,7 @@ def every_table() -> made.Tables:
         **made.encoder(2, 4),
         "timing": timings_of("news", 8.0),
         "reweighting": reweighting.predictions_of("m", "news", 3),
+        "override": override.answers({"first_only": [0, 0, 0, 0], "full": [0, 0, 1, 1]}),
         "retrieval": pl.concat([answers, *further]),
         "retrieval_prompts": frame(retrieved, PROMPTS),
         "segments": frame(segments, SEGMENTED),

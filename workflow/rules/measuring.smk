@@ -2,6 +2,20 @@
 # in more than this file knows, have a rule file of their own.
 
 
+def override_spec(wildcards):
+    """With the settings of the fit; nothing is fitted to untrained twins."""
+    spec = section("override")(wildcards)
+    if is_untrained(wildcards.model):
+        spec["ways"] = [way for way in spec["ways"] if not way.startswith("reweighted")]
+    fit = ("examples_per_label", "learning_rates", "epochs", "batch_size")
+    fitted = any(way.startswith("reweighted") for way in spec["ways"])
+    return {
+        **spec,
+        "positions": config["compression"]["positions"],
+        **({"fit": {k: config["reweighting"][k] for k in fit}} if fitted else {}),
+    }
+
+
 # What some analyses depend on in place of their own section of the configuration.
 OTHER_SPECS = {
     "faithfulness": lambda wildcards: {
@@ -13,6 +27,7 @@ OTHER_SPECS = {
         "demonstrations": config["flow"]["demonstrations"],
     },
     "orders": lambda wildcards: asked("orders.count"),
+    "override": override_spec,
 }
 
 MEASURED_ALIKE = {

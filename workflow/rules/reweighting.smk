@@ -24,6 +24,7 @@ use rule measure as measure_reweighting with:
         descent="results/reweighting/{model}/{task}/{seed}/descent.parquet",
         learning_rates="results/reweighting/{model}/{task}/{seed}/learning_rates.parquet",
         predictions="results/reweighting/{model}/{task}/{seed}/predictions.parquet",
+        inputs="results/reweighting/{model}/{task}/{seed}/inputs.parquet",
         prompts="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
     log:
         "logs/measure_reweighting/{model}/{task}/{seed}.log",

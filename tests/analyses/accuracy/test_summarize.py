@@ -76,7 +76,7 @@ def test_seeds_are_averaged_and_tasks_then_weighed_equally() -> None:
     known = pl.concat([prompts(4, 0), prompts(2, 0, seed=1), prompts(5, 0, "news")])
     summary = summarize_accuracy(pl.concat(tables), known, 0.95)
     assert summary.schema == frame_schema(ACCURACY_SUMMARY)
-    assert len(summary) == 3 * 5
+    assert len(summary) == 3 * 7
     assert row_of(summary, "reviews", "accuracy")["mean"] == 0.625
     assert row_of(summary, "news", "accuracy")["mean"] == 1.0
     assert row_of(summary, "average", "accuracy")["mean"] == 0.8125
@@ -146,6 +146,6 @@ def test_a_task_whose_prompts_are_all_skipped_is_kept_as_unknown() -> None:
 def test_a_run_whose_prompts_are_all_skipped_still_says_so() -> None:
     nothing = pl.DataFrame(schema=frame_schema(PREDICTIONS))
     summary = summarize_accuracy(nothing, prompts(0, 3), 0.95)
-    assert summary["mean"].to_list() == [None] * 10
-    assert summary["skipped"].to_list() == [3] * 10
+    assert summary["mean"].to_list() == [None] * 14
+    assert summary["skipped"].to_list() == [3] * 14
     assert set(summary["model"]) == {"tiny"}

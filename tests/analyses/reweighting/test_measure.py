@@ -79,6 +79,18 @@ def test_baselines_equal_a_plain_computation_on_full_prompts() -> None:
     )
 
 
+def test_inputs_of_baselines_are_answered_as_test_texts_are_without_and_with_each_beta() -> None:
+    texts = prompts_with({"fixed": 3, "training": 6})
+    inputs = texts.filter(demonstrations="fixed").with_columns(demonstrations=pl.lit("calibrated"))
+    spec = {**SPEC, "baselines": ["calibrated"], "further_rates": [0.01]}
+    measured = measure_reweighting(tiny_model("llama"), pl.concat([texts, inputs]), WORDS, spec, 40)
+    assert measured.inputs["baseline"].unique().to_list() == ["calibrated"]
+    both = measured.predictions.join(measured.inputs, on=["example", "method"], suffix="_as_input")
+    assert sorted(both["method"]) == sorted(["vanilla", "reweighted", "reweighted_0.01"] * 3)
+    found = both["probabilities_as_input"].to_list()
+    np.testing.assert_allclose(found, both["probabilities"].to_list(), rtol=1e-5)
+
+
 def test_further_rates_are_fitted_each_by_itself_and_the_chosen_one_once() -> None:
     model, prompts = tiny_model("llama"), prompts_with(KINDS)
     further = {**SPEC, "further_rates": [0.1, 0.01]}

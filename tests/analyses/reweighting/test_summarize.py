@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY
+from anchorflow.analyses.reweighting import INPUT_ANSWERS, REWEIGHTING_SUMMARY
 from anchorflow.analyses.reweighting.plot import agreement_of_seeds, mean_factors
 from anchorflow.analyses.reweighting.summarize import (
     MEASURES,
@@ -16,6 +16,7 @@ from anchorflow.analyses.reweighting.summarize import (
 from anchorflow.analyses.reweighting.tabulate import tabulate_reweighting
 from anchorflow.schemas.frames import frame_schema
 from constructed.reweighting import ANSWERS, BASELINES, TRUTH, predictions_of, prompts_of
+from constructed.rows import frame
 
 
 def summary_of(model: str = "m", task: str = "news", seeds: int = 2, **left: int) -> pl.DataFrame:
@@ -38,6 +39,9 @@ def test_gains_are_differences_from_vanilla_on_the_same_examples() -> None:
         "macro_f1": 0.5,
         "label_mass": 0.625,
         "in_labels": 1,
+        # Every answer has the probability 1, and half of them are right.
+        "ece": 0.5,
+        "ece_excess": 0.5,
     }
     assert means(summary, "news", "reweighted") == {
         "accuracy": 1,
@@ -49,11 +53,31 @@ def test_gains_are_differences_from_vanilla_on_the_same_examples() -> None:
         "accuracy_gain_other_label": 0.25,
         "label_mass": 0.625,
         "in_labels": 0.75,
+        "ece": 0,
+        "ece_excess": 0,
     }
-    four = ["accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain"]
-    assert [*means(summary, "news", "calibrated")] == four  # without the whole vocabulary
+    some = ["accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain", "ece", "ece_excess"]
+    assert [*means(summary, "news", "calibrated")] == some  # without the whole vocabulary
     assert means(summary, "news", "calibrated")["accuracy_gain"] == -0.5
     assert means(summary, "average", "many")["accuracy_gain"] == 0.25
+
+
+def test_a_prompt_s_bias_is_that_of_its_answers_to_inputs_without_content() -> None:
+    predictions, (prompts, auxiliary) = predictions_of("m", "news", 2), prompts_of("m", "news", 2)
+    # Of the seed 0, the mean is 3/4 and 1/4: 1 - H = 1 - 2 + 3/4 log2 3; the seed 1 has no bias.
+    rows = [
+        {"seed": seed, "baseline": "calibrated", "example": example, "method": "reweighted"}
+        | {"probabilities": probabilities}
+        for seed, of_seed in enumerate([([1.0, 0.0], [0.5, 0.5]), ([1.0, 0.0], [0.0, 1.0])])
+        for example, probabilities in enumerate(of_seed)
+    ]
+    inputs = frame(rows, INPUT_ANSWERS, model="m", task="news")
+    summary = summarize_reweighting(predictions, prompts, auxiliary, 0.9, BASELINES, inputs)
+    bias = summary.filter(measure="contextual_bias")
+    assert bias["method"].unique().to_list() == ["reweighted"]
+    assert bias["mean"].to_list() == pytest.approx([(0.75 * np.log2(3) - 1) / 2] * 2)
+    assert bias["low"][0] < bias["mean"][0] < bias["high"][0]
+    assert summary.filter(measure="domain_bias").is_empty()
 
 
 def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
@@ -70,7 +94,7 @@ def test_the_gain_s_interval_is_that_of_paired_differences() -> None:
         predictions_of("m", "news", 1).drop("seed"), "reweighted"
     )
     assert texts.tolist() == [0, 1, 2, 3]
-    gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]
+    gain = statistic(weights)[:, MEASURES.index("accuracy_gain")]  # before those of calibration
     wrong = weights @ (np.array(ANSWERS["vanilla"]) != np.array(TRUTH)) / 4
     np.testing.assert_allclose(gain, wrong)
     # Gains 0, 1, 1, 0: mean .5, s² = 1/3; t at .8 with 3 degrees of freedom is 0.978472.

@@ -27,6 +27,7 @@ from constructed import (
     kernel,
     label_words,
     orders,
+    override,
     perturbations,
     retrieval,
     theory,
@@ -112,6 +113,7 @@ SUMMARIES: dict[str, Callable[[], pl.DataFrame]] = {
     "label_words": label_words.summary,
     "landing": kernel.landing_summary,
     "orders": orders.summary,
+    "override": override.example,
     "perturbations": lambda: summarize_perturbations(
         **perturbations.tables_of("news", 2), confidence=0.9
     ),

@@ -51,6 +51,7 @@ def whole_run(
         of_twins = twins if name in null_stages("untrained", config["controls"]) else []
         spec = {"model": model, "demonstrations": config["flow"]["demonstrations"]}
         spec["anchors"] = "hidden_anchor" in config["compression"]["methods"]
+        spec["fit"] = config["reweighting"]
         for section in (stage.section, name):
             spec |= config.get(section, {})
         parts = max(1, len(shards)) if stage.sharded else 1

@@ -28,6 +28,20 @@ IN_LABELS = Measure(
     "in_labels", "share of texts whose likeliest next token is the first of a label word", SHARE
 )
 IN_VOCABULARY = (LABEL_MASS, IN_LABELS)
+CALIBRATION = (
+    Measure(
+        "ece",
+        "expected calibration error: difference of confidence, the largest label probability, and "
+        "accuracy in each of ten bins of equal width, averaged over texts; too large on few texts",
+        SHARE,
+    ),
+    Measure(
+        "ece_excess",
+        "ece minus what it would be on as many texts if confidence were accuracy, the mean over "
+        "100 draws of which answers are right",
+        DIFFERENCE,
+    ),
+)
 
 
 _PARTS = (

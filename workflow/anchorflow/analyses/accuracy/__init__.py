@@ -17,6 +17,7 @@ ACCURACY_SUMMARY = summary_of(
         Measure("majority", "share of the most frequent true label", SHARE),
         replace(m.LABEL_MASS, in_full=False),
         m.IN_LABELS,
+        *m.CALIBRATION,
     ),
     (f.SKIPPED,),
 )

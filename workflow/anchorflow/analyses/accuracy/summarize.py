@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from anchorflow.analyses.accuracy import ACCURACY_SUMMARY as SUMMARY
+from anchorflow.analyses.accuracy.calibration import gaps, with_calibration
 from anchorflow.arrays import Array
 from anchorflow.statistics.by_task import estimate_over_seeds, skipped_prompts, texts_of
 from anchorflow.statistics.change import VOCABULARY
@@ -41,7 +42,7 @@ def accuracy_measures(
 def summarize_accuracy(
     predictions: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """Accuracy, macro-F1, majority share, and how probable label words are, with intervals.
+    """Accuracy, macro-F1, majority share, how probable label words are, and calibration.
 
     ``skipped`` counts prompts with fixed demonstrations that exceed the model's context.
     """
@@ -54,15 +55,17 @@ def summarize_accuracy(
             ordered.select(VOCABULARY).cast(pl.Float64).fill_null(np.nan).to_numpy()
         )
 
+        of_bins = gaps(rows)
+
         def statistic(weights: Array) -> Array:
-            return np.concatenate([of_labels(weights), in_vocabulary(weights)], 1)
+            return np.concatenate([of_labels(weights), in_vocabulary(weights), of_bins(weights)], 1)
 
         return SeedStatistic(statistic, texts_of(rows))
 
     return summarize_settings(
         SUMMARY,
         None,
-        lambda rows: estimate_over_seeds(rows, of_seed),
+        lambda rows: estimate_over_seeds(rows, of_seed).map(with_calibration),
         predictions,
         prompts,
         confidence,

@@ -1,6 +1,7 @@
 """Re-weighted attention to label words, β, and its baselines ([A] §3.1, Table 1)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from anchorflow.config.analysis import ANCHORS, Analysis, Measured, Presented, Summary
@@ -54,6 +55,18 @@ REWEIGHTING = table(
     keys="model task seed example method",
 )
 
+INPUT_ANSWERS = table(
+    "input_answers",
+    "one per (baseline, example, method): an additional input of a baseline, such as one without "
+    "content, after the fixed demonstrations",
+    *f.CELL,
+    Column("baseline", "string", "the baseline whose input it is"),
+    f.EXAMPLE,
+    replace(f.METHOD, words="vanilla, or reweighted and so on, as in the table reweighting"),
+    Column("probabilities", "list<float32>", "softmax over the label words", "probability"),
+    keys="model task seed baseline example method",
+)
+
 REWEIGHTING_SUMMARY = summary_of(
     "reweighting",
     (f.METHOD,),
@@ -64,6 +77,19 @@ REWEIGHTING_SUMMARY = summary_of(
         Measure("macro_f1_gain", "macro_f1 minus vanilla's", DIFFERENCE),
         *m.ACCURACY_GAINS[1:],
         *m.IN_VOCABULARY,
+        *(
+            Measure(
+                f"{name}_bias",
+                f"how far a prompt prefers labels for {inputs}: 1 minus the entropy of the mean "
+                "label probabilities, in units of that of equal ones",
+                SHARE,
+            )
+            for name, inputs in (
+                ("contextual", "inputs without content, those of the baseline calibrated"),
+                ("domain", "random words of the test texts, those of domain_calibrated"),
+            )
+        ),
+        *m.CALIBRATION,
     ),
     (
         f.SKIPPED,
@@ -102,6 +128,7 @@ ANALYSIS = Analysis(
             "descent": "descent",
             "learning_rates": "learning_rates",
             "predictions": "reweighting",
+            "inputs": "input_answers",
             "prompts": "prompts",
         }
     ),
@@ -109,6 +136,7 @@ ANALYSIS = Analysis(
         {
             "predictions": "reweighting/predictions",
             "auxiliary": "reweighting/prompts",
+            "inputs": "reweighting/inputs",
             "prompts": "prompts",
         },
         ("statistics", "baselines"),

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.compression.methods import Demonstrations, anchors_alone
-from anchorflow.analyses.reweighting import DESCENT, LEARNING_RATES, REWEIGHTING
+from anchorflow.analyses.reweighting import DESCENT, INPUT_ANSWERS, LEARNING_RATES, REWEIGHTING
 from anchorflow.analyses.reweighting.baselines import Observed, baseline, draw_inputs
 from anchorflow.analyses.reweighting.samples import draw_auxiliary
 from anchorflow.arrays import Array
@@ -59,6 +59,7 @@ class Reweighted(NamedTuple):
     descent: pl.DataFrame  # DESCENT
     learning_rates: pl.DataFrame  # LEARNING_RATES
     predictions: pl.DataFrame  # REWEIGHTING
+    inputs: pl.DataFrame  # INPUT_ANSWERS
 
 
 class _Way(NamedTuple):
@@ -84,6 +85,7 @@ SCHEMAS = {
     "descent": DESCENT,
     "learning_rates": LEARNING_RATES,
     "predictions": REWEIGHTING,
+    "inputs": INPUT_ANSWERS,
 }
 
 
@@ -119,22 +121,20 @@ def measure_reweighting(
     test, training, many = (runnable(prompts, kind) for kind in ("fixed", "training", "many"))
     if test.is_empty():
         return Reweighted(*(pl.DataFrame(schema=frame_schema(s)) for s in SCHEMAS.values()))
-    _require_training(prompts, labels)
+    require_training(prompts, labels)
     inputs = {name: _inputs(prompts, name) for name in spec["baselines"]}
     prefix = compute_prefix(model, shared_token_ids(pl.concat([test, training])))
     budget = Budget(batch_tokens)
-    learned = keep_together(model, training, prefix, budget)
-    caches = [learned]
-    if anchors is not None and not runs_again(model.config):  # else, nothing is compressed
-        left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
-        begin = prefix.tokens if anchors == "original" else 0
-        caches.append(keep_together(model, training, left, budget, begin).on(prefix))
+    caches = caches_of_training(model, test, training, prefix, budget, anchors)
+    learned = caches[0]
     fits = _fitted(model, caches, spec, prompts, words)
-    total = len(test) + len(many) + sum(map(len, inputs.values()))
+    betas = _betas(fits[0])
+    total = len(test) + len(many) + (1 + len(betas)) * sum(map(len, inputs.values()))
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
-        answering = _Answering(model, words, budget, progress)
-        tested = answering.test_texts(test, prefix, fits[0])
-        ways = {**tested.ways, **answering.baselines(inputs, test, prefix, tested, learned)}
+        answering = _Answering(model, words, budget, progress, betas)
+        tested = answering.test_texts(test, prefix)
+        of_baselines, answers = answering.baselines(inputs, test, prefix, tested, learned)
+        ways = {**tested.ways, **of_baselines}
         texts = tested.examples, tested.labels
         predicted = [_predictions(name, *texts, way) for name, way in ways.items()]
         if not many.is_empty():
@@ -142,7 +142,27 @@ def measure_reweighting(
             ordered = many.sort("example")
             texts = ordered["example"].to_list(), ordered["label"].to_list()
             predicted.append(_predictions("many", *texts, answering.plain(many, longer)))
-    return _tables(fits, spec, prompts, pl.concat(predicted))
+    return _tables(fits, spec, prompts, pl.concat(predicted), answers)
+
+
+def caches_of_training(
+    model: PreTrainedModel,
+    test: pl.DataFrame,
+    training: pl.DataFrame,
+    prefix: Prefix,
+    budget: Budget,
+    anchors: str | None,
+) -> list[LastTokens]:
+    """The training texts after all demonstrations and, if requested, after the anchors alone.
+
+    ``anchors`` is None or a value of ``compression.positions``.
+    """
+    caches = [keep_together(model, training, prefix, budget)]
+    if anchors is not None and not runs_again(model.config):  # else, nothing is compressed
+        left = anchors_alone(Demonstrations(test.row(0, named=True), prefix, {}))
+        begin = prefix.tokens if anchors == "original" else 0
+        caches.append(keep_together(model, training, left, budget, begin).on(prefix))
+    return caches
 
 
 def _fitted(
@@ -161,6 +181,12 @@ def _fitted(
     return fits
 
 
+def _betas(fit: Fit) -> dict[str, torch.Tensor]:
+    """β by method."""
+    further = {f"reweighted_{rate:.12g}": other.beta for rate, other in fit.further.items()}
+    return {"reweighted": fit.beta, **further}
+
+
 @dataclass(frozen=True)
 class _Answering:
     """Predictions in every way, with what these have in common."""
@@ -169,17 +195,17 @@ class _Answering:
     words: Words | None
     budget: Budget
     progress: "tqdm[Any]"
+    betas: Mapping[str, torch.Tensor]  # by method
 
-    def test_texts(self, test: pl.DataFrame, prefix: Prefix, fit: Fit) -> _Answered:
+    def test_texts(self, test: pl.DataFrame, prefix: Prefix) -> _Answered:
         """Predictions for all test texts, without β and with that of every learning rate."""
-        betas = {"reweighted": fit.beta}
-        betas |= {f"reweighted_{rate:.12g}": other.beta for rate, other in fit.further.items()}
 
         def answer(batch: Batch) -> _Answered:
             tokens = keep_all_but_last(self.model, batch, prefix)
             vanilla, attention = read(self.model, tokens, self.words)
             ways = {
-                name: _predict(self.model, tokens, beta, self.words) for name, beta in betas.items()
+                name: _predict(self.model, tokens, beta, self.words)
+                for name, beta in self.betas.items()
             }
             ways = {"vanilla": vanilla, **ways}
             return _Answered(batch.examples, batch.labels.tolist(), attention, ways)
@@ -193,12 +219,23 @@ class _Answering:
         prefix: Prefix,
         tested: _Answered,
         learned: LastTokens,
-    ) -> dict[str, _Way]:
-        """Predictions of each baseline, after the model's answers to its ``inputs``, if any."""
+    ) -> tuple[dict[str, _Way], list[pl.DataFrame]]:
+        """Predictions of each baseline, after the model's answers to its ``inputs``, if any.
+
+        With these answers, without β and with that of every learning rate.
+        """
         training, features = read(self.model, learned, self.words)
-        labels, ways = learned.labels.cpu().numpy(), {}
+        labels, ways, answers = learned.labels.cpu().numpy(), {}, []
         for name, prompts in inputs.items():
-            own = self.plain(prompts, _before(self.model, prompts, test, prefix))
+            before = _before(self.model, prompts, test, prefix)
+            own = self.plain(prompts, before)
+            if not prompts.is_empty():
+                of = {
+                    method: self.plain(prompts, before, beta) for method, beta in self.betas.items()
+                }
+                answers += [
+                    _to_inputs(name, prompts, *each) for each in {"vanilla": own, **of}.items()
+                ]
             observed = Observed(
                 tested.ways["vanilla"].probabilities,
                 tested.attention,
@@ -208,14 +245,16 @@ class _Answering:
                 own.probabilities,
             )
             ways[name] = _Way(_finite(name, baseline(name).predict(observed)))
-        return ways
+        return ways, answers
 
-    def plain(self, prompts: pl.DataFrame, prefix: Prefix) -> _Way:
-        """Predictions without β for the prompts of one protocol, in order of ``example``."""
+    def plain(
+        self, prompts: pl.DataFrame, prefix: Prefix, beta: torch.Tensor | None = None
+    ) -> _Way:
+        """Predictions for the prompts of one protocol, in order of ``example``."""
 
         def answer(batch: Batch) -> tuple[list[int], _Way]:
             tokens = keep_all_but_last(self.model, batch, prefix)
-            return batch.examples, _predict(self.model, tokens, None, self.words)
+            return batch.examples, _predict(self.model, tokens, beta, self.words)
 
         found = self._run(prompts, answer, prefix)
         if not found:
@@ -237,7 +276,11 @@ class _Answering:
 
 
 def _tables(
-    fits: Sequence[Fit], spec: Mapping[str, Any], prompts: pl.DataFrame, predicted: pl.DataFrame
+    fits: Sequence[Fit],
+    spec: Mapping[str, Any],
+    prompts: pl.DataFrame,
+    predicted: pl.DataFrame,
+    answers: Sequence[pl.DataFrame],
 ) -> Reweighted:
     """The tables of the fit on the whole prefix, of β on the anchors alone, and of predictions."""
     keys = prompts.select("model", "task", "seed").row(0, named=True)
@@ -250,6 +293,12 @@ def _tables(
         descent=keyed(_descent(fit), keys, DESCENT),
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
         predictions=keyed(predicted, keys, REWEIGHTING).sort("example", "method"),
+        inputs=pl.concat(
+            [
+                pl.DataFrame(schema=frame_schema(INPUT_ANSWERS)),
+                *(keyed(rows, keys, INPUT_ANSWERS) for rows in answers),
+            ]
+        ),
     )
 
 
@@ -264,7 +313,7 @@ def _finite(name: str, probabilities: Array) -> Array:
     return probabilities
 
 
-def _require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
+def require_training(prompts: pl.DataFrame, labels: Sequence[str]) -> None:
     """Warn of training texts that are too long; raise InputError if a label has only such."""
     training = prompts.filter(pl.col("demonstrations") == "training")
     short = training.filter(pl.col("skipped").is_null())
@@ -389,6 +438,12 @@ def _predictions(
         },
         schema_overrides={"label_mass": pl.Float32, "in_labels": pl.Boolean},
     )
+
+
+def _to_inputs(name: str, prompts: pl.DataFrame, method: str, way: _Way) -> pl.DataFrame:
+    """The answers to a baseline's own inputs."""
+    columns = {"example": prompts["example"].sort(), "probabilities": way.probabilities.tolist()}
+    return pl.DataFrame({"baseline": name, "method": method, **columns})
 
 
 def _beta(beta: torch.Tensor, demonstration_labels: Sequence[int]) -> pl.DataFrame:

@@ -1,21 +1,29 @@
 """Accuracy of re-weighting and its baselines, and their gains over vanilla ([A] Table 1)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 import polars as pl
 
+from anchorflow.analyses.accuracy.calibration import gaps, preference, with_calibration
 from anchorflow.analyses.accuracy.summarize import accuracy_measures
 from anchorflow.analyses.reweighting import REWEIGHTING_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
+from anchorflow.schemas.measures import CALIBRATION
 from anchorflow.statistics import by_task, change
 from anchorflow.statistics.by_task import AVERAGE, PUBLISHED
-from anchorflow.statistics.estimates import SeedStatistic, weighted_mean_where_defined
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+
+OfSeed = Callable[[pl.DataFrame], SeedStatistic]
 
 FURTHER = "reweighted_"  # prefix of fits with one of reweighting.further_rates
 _VOCABULARY = (*change.GAINS[1:], *change.VOCABULARY)
-MEASURES = ("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain", *_VOCABULARY)
+_BIASES = {"contextual_bias": "calibrated", "domain_bias": "domain_calibrated"}
+MEASURES = (
+    *("accuracy", "macro_f1", "accuracy_gain", "macro_f1_gain", *_VOCABULARY),
+    *(*_BIASES, *(measure.name for measure in CALIBRATION)),
+)
 
 # Accuracy in percent; Wang et al. 2023, Table 1.
 _TABLE_1 = {
@@ -51,14 +59,17 @@ def table_1(model: str, tasks: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=PUBLISHED, orient="row")
 
 
-def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
-    """The statistic (all ``MEASURES``) of one method and seed.
+def performance_measures(
+    rows: pl.DataFrame, method: str, inputs: pl.DataFrame | None = None
+) -> SeedStatistic:
+    """The statistic of one method and seed: all ``MEASURES`` but the last, and :func:`gaps`.
 
     All cover the examples that the method was run on; a prompt with many demonstrations may be too
     long where vanilla's is not.
 
     Weights [R, examples] give [R, measures], NaN where no example has weight or, for those of the
-    whole vocabulary, for baselines. The second group of examples is vanilla's.
+    whole vocabulary, for baselines. The second group of examples is vanilla's. ``inputs`` are the
+    answers to the inputs of baselines; the preference that these show depends on no test text.
     """
     vanilla = rows.filter(pl.col("method") == "vanilla").sort("example")
     chosen = rows.filter(pl.col("method") == method).sort("example")
@@ -76,6 +87,9 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
         .to_numpy()
     )
 
+    of_bins = gaps(chosen)
+    biases = [_bias(inputs, rows, method, baseline) for baseline in _BIASES.values()]
+
     def statistic(weights: Array) -> Array:
         some = weights[:, run]
         measures = np.full((len(weights), 2), np.nan)
@@ -84,9 +98,22 @@ def performance_measures(rows: pl.DataFrame, method: str) -> SeedStatistic:
         if weighted.any():
             measures[weighted] = of_method(some[weighted])[:, :2]
             gains[weighted] = measures[weighted] - of_vanilla(some[weighted])[:, :2]
-        return np.concatenate([measures, gains, in_vocabulary(some)], 1)
+        preferred = np.broadcast_to(biases, (len(weights), len(biases)))
+        parts = [measures, gains, in_vocabulary(some), preferred, of_bins(some)]
+        return np.concatenate(parts, 1)
 
     return SeedStatistic(statistic, by_task.texts_of(vanilla))
+
+
+def _bias(inputs: pl.DataFrame | None, rows: pl.DataFrame, method: str, baseline: str) -> float:
+    """How far a method prefers labels whatever the text; NaN if it did not answer such inputs."""
+    if inputs is None or inputs.is_empty():
+        return np.nan
+    task, seed = rows.select("task", "seed").row(0)
+    answered = inputs.filter(task=task, seed=seed, method=method, baseline=baseline)
+    if answered.is_empty():
+        return np.nan
+    return preference(np.array(answered["probabilities"].to_list()))
 
 
 def summarize_reweighting(
@@ -95,13 +122,16 @@ def summarize_reweighting(
     auxiliary: pl.DataFrame,
     confidence: float,
     baselines: Sequence[str],
+    inputs: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """Accuracy and macro-F1 of every method, and their paired differences from vanilla.
+    """Accuracy and macro-F1 of every method, their paired differences from vanilla, calibration.
 
     All methods are run on the same examples, so differences are paired. Baselines change label
     probabilities alone, so they have no measures of the whole vocabulary.
 
-    ``auxiliary`` are the prompts added for re-weighting. Rows follow the order of ``baselines``.
+    ``auxiliary`` are the prompts added for re-weighting, and ``inputs`` the answers to the inputs
+    of baselines, from which the bias of a prompt towards some labels follows. Rows follow the order
+    of ``baselines``.
     """
     by_task.require_examples(predictions)
     keys = pl.DataFrame({"measure": MEASURES})
@@ -112,8 +142,12 @@ def summarize_reweighting(
     answered = {method: _tasks_of(predictions, method) for method in methods}
     parts = []
     for method in methods:
-        of_seed = partial(performance_measures, method=method)
-        estimates = by_task.estimates_by_task(predictions, tasks, of_seed, len(MEASURES))
+        of_seed = partial(performance_measures, method=method, inputs=inputs)
+
+        def of_task(rows: pl.DataFrame, of_seed: OfSeed = of_seed) -> Estimate:
+            return by_task.estimate_over_seeds(rows, of_seed).map(with_calibration)
+
+        estimates = by_task.over_tasks(predictions, tasks, of_task, len(MEASURES))
         # An average over fewer tasks would not be comparable with vanilla's.
         if answered[method] != answered["vanilla"]:
             estimates[AVERAGE] = by_task.undefined(len(MEASURES))
@@ -129,6 +163,7 @@ def summarize_reweighting(
     )
     to_itself = (pl.col("method") == "vanilla") & pl.col("measure").str.contains("_gain")
     unknown = pl.col("method").is_in(baselines) & pl.col("measure").is_in(_VOCABULARY)
+    unknown |= pl.col("measure").is_in([*_BIASES]) & pl.col("mean").is_null()
     return by_task.summary_table(rows.filter(~to_itself & ~unknown), predictions, SUMMARY)
 
 
