@@ -368,7 +368,8 @@ class InContextClassifier:
         spec = section("transplant", {"places": list(places), **settings})
         prompts = self._labeled(texts, labels)
         chosen = transplant.settings_of(
-            places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth
+            *(places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth),
+            window=spec["window"],
         )
         tokens = self._budget(prompts, batch_tokens).tokens
         rows = transplant.measure_transplant(self.model, prompts, chosen, tokens)
