@@ -34,7 +34,6 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
         *_KEYS,
         *SUMMARY.settings,
         *_GRADED.values(),
-        *change.VOCABULARY,
         **{name: pl.col(of) - pl.col(f"{of}_without") for name, of in _GRADED.items()},
         **{
             f"{name}_whole": pl.col(f"{of}_with") - pl.col(f"{of}_without")
