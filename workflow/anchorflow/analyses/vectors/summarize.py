@@ -29,7 +29,7 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
     plain = rows.filter(vector="none").select(*_KEYS, "number", *_GRADED.values())
     for number, suffix in ((0, "_without"), (ALL, "_with")):
         of = plain.filter(number=number).drop("number")
-        rows = rows.join(of, on=_KEYS, suffix=suffix, maintain_order="left")
+        rows = rows.join(of, _KEYS, "left", suffix=suffix, maintain_order="left")
     return rows.select(
         *_KEYS,
         *SUMMARY.settings,
