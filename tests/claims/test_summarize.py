@@ -32,7 +32,7 @@ from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout
 from constructed import claims as made
-from constructed import confusion, override, retrieval, reweighting
+from constructed import confusion, override, retrieval, reweighting, vectors
 from constructed.attention import deep_tables
 from constructed.heads import ablation, beta, heads
 from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
@@ -55,7 +55,7 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
         assert claim.figure in ANALYSES
         assert ANALYSES[claim.measured_by].measured or claim.null != UNTRAINED
     # More claims, or questions, are no answer.
-    assert len(claims) <= 44
+    assert len(claims) <= 48
     assert 10 <= sum(claim.question != "" for claim in claims) <= 16
 
 
@@ -64,7 +64,7 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
     assert families == [
         *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
         *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
-        *("[H] §1", "[H] §2", "[H] §3", "[H] §4"),
+        *("[H] §1", "[H] §2", "[H] §3", "[H] §4", "[H] §5"),
     ]
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
@@ -154,6 +154,18 @@ def every_table() -> made.Tables:
                 for band in (("first", 0, 1), ("last", 2, 1), ("all", 0, 3))
             ]
         ).unique(),
+        "vectors": vectors.answers(
+            {
+                vectors.RECIPIENT: [0.3, 0.4],
+                vectors.ONE: [0.3, 0.4],
+                vectors.RANDOM_TEXTS: [0.3, 0.4],
+                **{
+                    vectors.put(vector, source): [0.5, 0.6]
+                    for vector in ("task", "function", "local")
+                    for source in ("own", "deranged")
+                },
+            }
+        ),
         "flow": made.flow({**flat, **others}),
         **made.isolation(sides),
         **made.compression({**{method: [2] for method in methods}, "hidden_random": [2, 2]}),

@@ -18,6 +18,7 @@ from anchorflow.analyses.isolation.summarize import summarize_isolation
 from anchorflow.analyses.knockout.summarize import summarize_knockout
 from anchorflow.analyses.perturbations.summarize import summarize_perturbations
 from anchorflow.analyses.transplant.summarize import summarize_transplant
+from anchorflow.analyses.vectors.summarize import summarize_vectors
 from anchorflow.config.table import Table
 from anchorflow.schemas.frames import frame_schema
 from constructed import (
@@ -32,6 +33,7 @@ from constructed import (
     retrieval,
     theory,
     timing,
+    vectors,
 )
 from constructed.heads import ablation, heads
 from constructed.interventions import prompts
@@ -86,6 +88,10 @@ _ABLATED = {("label_copy", control, 0, share): [1, int(control)] for control in 
             for share in (0.1, 0.2)}  # fmt: skip
 _TOLD = {name: [0.1, 0.3, 0.2] for name in ("saliency", "gradient", "attention", "integrated")}
 
+_PUT = {vectors.RECIPIENT: [0.25, 0.25, 0.5], vectors.FULL: [0.75, 0.5, 0.75]}
+_PUT |= {vectors.put(of, "own", layer): [0.5, 0.25, 0.75]
+         for of in ("task", "function", "local") for layer in (2, 5)}  # fmt: skip
+
 SUMMARIES: dict[str, Callable[[], pl.DataFrame]] = {
     "ablation": lambda: summarize_ablation(ablation(_ABLATED, [1, 1], [0, 1]), prompts(), 0.9),
     "attention": lambda: by_layer(
@@ -123,6 +129,9 @@ SUMMARIES: dict[str, Callable[[], pl.DataFrame]] = {
     "theory": theory.summary,
     "transplant": lambda: summarize_transplant(
         interventions.transplant(_TAKEN, [0.25, 0.25], [0.75, 0.5]), prompts(), 0.9
+    ),
+    "vectors": lambda: summarize_vectors(
+        vectors.answers(_PUT), vectors.similarity({2: [0.5, 0.25]}), prompts(), 0.9
     ),
 }
 
