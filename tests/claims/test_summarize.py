@@ -40,7 +40,7 @@ from constructed.kernel import states
 from constructed.rows import frame
 from constructed.timing import timings_of
 
-FOLDER = "claims/sections"
+FOLDER, OTHER = "claims/sections", "other_texts"
 
 
 def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
@@ -55,7 +55,7 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
         assert claim.figure in ANALYSES
         assert ANALYSES[claim.measured_by].measured or claim.null != UNTRAINED
     # More claims, or questions, are no answer.
-    assert len(claims) <= 48
+    assert len(claims) <= 52
     assert 10 <= sum(claim.question != "" for claim in claims) <= 16
 
 
@@ -64,7 +64,7 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
     assert families == [
         *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
         *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
-        *("[H] §1", "[H] §2", "[H] §3", "[H] §4", "[H] §5"),
+        *("[H] §1", "[H] §2", "[H] §3", "[H] §4", "[H] §5", "[H] §6"),
     ]
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
@@ -131,6 +131,7 @@ def every_table() -> made.Tables:
     edges = {(name, False, 0): [0.4, 0.6] for name in ("label_to_target", "equal_to_target")}
     told = {name: [0.1, 0.2, 0.3] for name in ("saliency", "gradient", "integrated", "attention")}
     taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
+    outputs = {("residual", at, 0): [0.4, 0.6] for at in ("label", "one_label")}
     probed = measure_probes(states(), 1.0)
     single = cuts([0.1, 0.2, 0.3]).filter(pl.col("edges") != "none")
     needed = ("label_copy", "task_recognition_share", "task_learning_share")
@@ -150,9 +151,10 @@ def every_table() -> made.Tables:
         "cutoff": cutoff(dict.fromkeys(("first", "label", "random"), [[0, 1]] * 3), [0, 1]),
         "transplant": pl.concat(
             [
-                transplant(taken, [0.5, 0.5], [0.3, 0.7], band, name_of_donor="other_texts")
+                transplant(taken, [0.5, 0.5], [0.3, 0.7], band, name_of_donor=OTHER)
                 for band in (("first", 0, 1), ("last", 2, 1), ("all", 0, 3))
             ]
+            + [transplant(outputs, [0.5, 0.5], [0.3, 0.7], ("at", 1, 1), name_of_donor=OTHER)]
         ).unique(),
         "vectors": vectors.answers(
             {
