@@ -75,8 +75,9 @@ site: $(VENV)/installed-develop
 	$(BIN)/mkdocs --quiet build --strict
 
 # The page of a finished run: make publish RUN=folder CONFIGURATION="its configuration files".
+# With DISPUTES=1, it is the second run of a model that has a page.
 publish: $(VENV)/installed
-	@$(BIN)/python -m tools.document.published $(RUN) $(CONFIGURATION)
+	@$(BIN)/python -m tools.document.published $(if $(DISPUTES),--disputes) $(RUN) $(CONFIGURATION)
 
 # Every measurement compared with the plain method, on the default model and on a well-known shape.
 bench: $(VENV)/installed

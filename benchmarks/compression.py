@@ -19,7 +19,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.compression.measure import Setting, compress, observe
+from anchorflow.analyses.compression.measure import Setting, compress
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.kept_positions import METHODS, Demonstrations
 from anchorflow.model.attention_function import Attention, AttentionCall, intervene
 from anchorflow.model.batches import batches_of

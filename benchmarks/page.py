@@ -42,7 +42,7 @@ from saliency import layer_parameters, matrix_rate, operations, ours
 from saliency import random_prompts as saliency_prompts
 from transformers import PreTrainedModel
 
-from anchorflow.analyses.compression.measure import observe
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.probes.measure import SHUFFLES, probe
 from anchorflow.model.beta_fit import Planned, fit_side_by_side
 from anchorflow.model.opening import open_model

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from anchorflow.analyses.compression.measure import observe
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.classifier import InContextClassifier, Names
 from anchorflow.config.errors import InputError
 from anchorflow.fitted_weights import FittedWeights

@@ -266,14 +266,10 @@ def test_the_shipped_configurations_are_accepted(file: Path) -> None:
     assert 0.9 <= config["statistics"]["confidence"] < 1
 
 
-@pytest.mark.parametrize("data", ["files", "hub"])
-@pytest.mark.parametrize("model", ["gemma", "smollm2", "qwen"])
-def test_published_configurations_are_data_analyses_and_a_model(
-    data: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def published(*names: str) -> dict[str, Any]:
+    """The files of a published run together, completed, with files of its texts."""
     config: dict[str, Any] = {}
-    for name in (data, "analyses", model):
+    for name in names:
         part = yaml.safe_load((ROOT / f"config/published/{name}.yaml").read_text(encoding="utf-8"))
         update_config(config, part)  # as Snakemake does with several files
     for task in config["tasks"].values():
@@ -283,9 +279,29 @@ def test_published_configurations_are_data_analyses_and_a_model(
     complete_configuration(config, SCHEMA)
     assert list(config["tasks"]) == ["sst2", "trec", "agnews", "emoc"]
     assert len(config["models"]) == 1
+    return config
+
+
+@pytest.mark.parametrize("data", ["files", "hub"])
+@pytest.mark.parametrize("model", ["gemma", "smollm2", "qwen"])
+def test_published_configurations_are_data_analyses_and_a_model(
+    data: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = published(data, "analyses", model)
     assert len(config["seeds"]) == (5 if model == "qwen" else 10)
     assert config["flow"]["seeds"] == 3
     assert config["flow"]["examples"] == (8 if model == "qwen" else 16)
+
+
+@pytest.mark.parametrize("model", ["gemma", "smollm2", "qwen"])
+def test_configurations_of_disputes_measure_what_a_model_s_own_file_leaves_out(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = published("files", model, "disputes", *["disputes_qwen"] * (model == "qwen"))
+    assert config["faithfulness"]["classes"] and config["transplant"]["places"]
+    assert len(config["seeds"]) >= 3
 
 
 Row = tuple[str, Any, str]

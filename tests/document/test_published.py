@@ -101,14 +101,18 @@ def configuration(folder: Path, model: str, tasks: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "folder", sorted(file.parent for file in PUBLISHED.glob("*/run.json")), ids=lambda f: f.name
+    "folder",
+    sorted(file.parent for file in PUBLISHED.rglob("run.json")),
+    ids=lambda folder: folder.relative_to(PUBLISHED).as_posix(),
 )
 def test_the_files_beside_a_page_are_those_of_its_run(folder: Path) -> None:
-    sums = KeptRun.read(folder).facts["files"]
-    files = [file for file in folder.iterdir() if file.name not in ("README.md", "run.json")]
-    assert {file.name: sha256_of(file) for file in files} == sums
+    facts = KeptRun.read(folder).facts
+    made = ("README.md", "run.json")
+    files = [file for file in folder.iterdir() if file.is_file() and file.name not in made]
+    assert {file.name: sha256_of(file) for file in files} == facts["files"]
     for file in folder.glob("*.parquet"):
-        wanted = TABLES[table_at(f"results/summaries/{file.stem}/{folder.name}.parquet")]
+        model = facts["model"]["name"]
+        wanted = TABLES[table_at(f"results/summaries/{file.stem}/{model}.parquet")]
         # An earlier version's run may lack a later column.
         types = {column.name: column.type for column in arrow_schema(wanted)}
         for column in pq.read_schema(file):
@@ -239,6 +243,66 @@ def test_claims_are_grouped_by_the_models_that_they_hold_in(tmp_path: Path) -> N
             [also, f"{unclear} |"]
         ],
     }
+
+
+def test_a_second_run_is_a_section_of_its_model_s_page(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    files = run_of(first, "tiny")
+    page = publish(first, files, tmp_path / "published")
+    alone = (page / "README.md").read_text(encoding="utf-8")
+    ranks = [
+        *estimates("label_to_target", {"sst2": 0.5, "average": 0.4}, estimate="gim"),
+        *estimates("label_to_target", {"average": 0.3}, estimate="saliency"),
+    ]
+    rows = [
+        {"edges": row.pop("method"), "measure": "rank", "control": False} | row for row in ranks
+    ]
+    rows += [{**rows[0], "control": True}, {**rows[0], "measure": "sign"}]
+    measured = {"saliency_orders_layers": UNCLEAR, "retrieval_helps": MISSING}
+    further = {"faithfulness": pl.DataFrame(rows)}
+    again = run_of(second, "tiny", {**measured, "deep_auc_rises": SUPPORTED}, further)
+    folder = publish(second, again, tmp_path / "published", disputes=True)
+    text = (page / "README.md").read_text(encoding="utf-8")
+    assert text.startswith(alone)  # the first part stays, as do its files
+    assert (page / "reweighting.csv").is_file() and not (folder / "reweighting.csv").exists()
+    assert (folder / "flow.png").is_file()
+    section = text[len(alone) :]
+    assert re.findall(r"^\| (.*?) \| Undecided", section, re.MULTILINE) == [
+        "Saliency ranks layers by the effect of cutting the target's attention to label words "
+        "better than attention does"
+    ]
+    assert "AUCROC" not in section  # of attention, which is not disputed
+    assert re.findall(r"^\| .*gim.*|^\| .*, saliency.*", section, re.MULTILINE) == [
+        "| label_to_target, gim | 0.50 [0.40, 0.60] | 0.40 [0.30, 0.50] |",
+        "| label_to_target, saliency | – | 0.30 [0.20, 0.40] |",
+    ]
+    assert text == page_of(KeptRun.read(page))  # again, without the runs
+    across = (tmp_path / "published" / "README.md").read_text(encoding="utf-8")
+    assert "| label_to_target, gim | 0.40 [0.30, 0.50] |" in across
+    assert "| [A] §2 | ? 0.25 [-0.12, 0.62] |" in across
+    publish(first, files, tmp_path / "published")  # and the section stays if the first is renewed
+    assert (page / "README.md").read_text(encoding="utf-8") == text
+
+
+def test_a_second_run_of_other_weights_or_without_a_first_is_refused(tmp_path: Path) -> None:
+    published, run = tmp_path / "published", tmp_path / "run"
+    files = run_of(run, "tiny")
+    with pytest.raises(InputError, match="there is none; publish the run of"):
+        publish(run, files, published, disputes=True)
+    assert not published.exists()
+    page = publish(run, files, published)
+    facts = page / "run.json"
+    kept = facts.read_text(encoding="utf-8")
+    for old, new, told in [
+        ('"sha256": "123"', '"sha256": "124"', "the same weights, and model differs"),
+        ('"trec": {', '"rte": {', "the same tasks"),
+    ]:
+        facts.write_text(kept.replace(old, new, 1), encoding="utf-8")
+        with pytest.raises(InputError, match=told):
+            publish(run, files, published, disputes=True)
+    assert not (page / "disputes").exists()
+    facts.write_text(kept, encoding="utf-8")
+    publish(run, files, published, disputes=True)  # which has no numbers to quote
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.attention.measure import measure_attention
-from anchorflow.analyses.compression.measure import ANCHOR, FULL, measure_compression, observe
+from anchorflow.analyses.compression.measure import ANCHOR, FULL, measure_compression
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.retrieval.measure import measure_retrieval
 from anchorflow.analyses.reweighting.measure import measure_reweighting
 from anchorflow.kept_positions import METHODS

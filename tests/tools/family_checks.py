@@ -22,8 +22,8 @@ from anchorflow.analyses.compression.measure import (
     Setting,
     compress,
     measure_compression,
-    observe,
 )
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.flow.measure import flow_means, measure_flow
 from anchorflow.analyses.isolation.measure import (
     HIDDEN,

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from anchorflow.model.attention_function import Attention, AttentionCall, adopt
+from anchorflow.kept_positions import METHODS
+from anchorflow.model.attention_function import PADDING, Attention, AttentionCall, adopt
 from anchorflow.model.batches import Batch, batches_of
 from anchorflow.model.layer_kinds import attention_layers
 from tiny_families import VOCABULARY, tiny_family
@@ -90,6 +91,15 @@ def families(*without: str) -> list[Any]:
 
 
 EVERY_FAMILY = families()
+
+
+# Their queries are turned in a way that their layers are not told.
+TURNED_INSIDE = ("gptj", "by a method", "latent")
+
+
+def methods_of(family: str) -> list[str]:
+    """The methods of compression that a family's model can be given."""
+    return [m for m in METHODS if m != "expected_attention" or family not in TURNED_INSIDE]
 
 
 def depth_of(model: PreTrainedModel) -> int:
@@ -238,7 +248,8 @@ class PlainCompression:
         gone = torch.ones(heads, len(hidden), dtype=torch.bool)
         gone[:, self._shared :] = False
         kept = self._kept[call.layer].expand(groups, -1).repeat_interleave(heads // groups, 0)
-        gone.scatter_(1, kept, False)
+        for head, positions in enumerate(kept):
+            gone[head, positions[positions < PADDING]] = False
         unseen = gone[:, None, :].expand(-1, len(hidden), -1).clone()
         unseen[:, : self._shared] = False  # the demonstrations see one another as ever
         return scores.masked_fill(hidden | unseen, -torch.inf).softmax(-1), value

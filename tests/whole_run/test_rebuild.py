@@ -277,7 +277,7 @@ def test_a_summary_s_settings_are_those_of_what_it_summarizes(finished_run: Chec
     finished_run.config["flow"] = {"demonstrations": "fixed"}
     finished_run.snakemake("--cores", "2", "results/summaries/flow/tiny.parquet")
     flow = finished_run.folder / "results/summaries/flow/tiny.parquet"
-    assert read_settings(flow)["flow"] == {"demonstrations": "fixed"}
+    assert read_settings(flow)["flow"] == {"demonstrations": "fixed", "gradient": "plain"}
 
 
 def test_one_artifact_can_be_asked_for_by_its_path(finished_run: Checkout) -> None:

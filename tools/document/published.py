@@ -1,15 +1,16 @@
 """docs/published: a page for each published run, beside the papers' numbers, and one across them.
 
-``make publish RUN=folder`` makes a page from the tables of a finished run of one model. The tables
-that a page is made from lie beside it, and a test makes it again from them.
+``make publish RUN=folder`` makes a page from the tables of a finished run of one model, and with
+``DISPUTES=1`` a section of that page from a second run. The tables that a page is made from lie
+beside it, and a test makes it again from them.
 """
 
 import argparse
 import hashlib
 import io
 import json
-import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +28,28 @@ from anchorflow.store.checksums import read_json, sha256_of
 from anchorflow.store.parquet import read_settings, read_table, table_writer
 from tools.document import DOCS
 from tools.document.published_across import page_across
+from tools.document.published_disputes import DISPUTED
 from tools.document.published_run import FIGURES, TABLES, page_of
-from tools.document.runs import FinishedRun, KeptRun, read_tables
+from tools.document.runs import DISPUTES, FinishedRun, KeptRun, read_tables
 
 PUBLISHED = DOCS / "published"
-_NEEDED = ("claims", "costs", "reweighting")
-_QUOTED = ("claims", "costs", *TABLES)
 
 
-def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) -> Path:
+def publish(
+    run: Path, configurations: Sequence[str], folder: Path = PUBLISHED, *, disputes: bool = False
+) -> Path:
     """Write the page of a finished run of one model, what it is made from, and the page across.
 
-    ``configurations`` are the files with which the run is repeated, in order. Returns the folder
-    of the run's page.
+    ``configurations`` are the files with which the run is repeated, in order. With ``disputes``, it
+    is a second run of a model that has a page, which gets a section on it. Returns the folder of
+    the run's files.
     """
     finished = FinishedRun.read(run)
     tables, figures = finished.tables(), finished.figures()
-    if lacking := [name for name in _NEEDED if name not in tables]:
+    needed = ["claims", "costs", *([] if disputes else ["reweighting"])]
+    quoted = ("claims", "costs", *(DISPUTED if disputes else TABLES))
+    shown = tuple(DISPUTED if disputes else FIGURES)
+    if lacking := [name for name in needed if name not in tables]:
         raise InputError(f"{run}: a page needs the tables {', '.join(lacking)}; measure them.")
     claims = pl.read_csv(tables["claims"], infer_schema_length=None)
     model, *others = claims["model"].unique(maintain_order=True)
@@ -51,10 +57,10 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
         raise InputError(f"{run}: a page is about one model, and this run has {1 + len(others)}.")
     tasks = [task for task in claims["task"].unique(maintain_order=True) if task != AVERAGE]
     _check_configuration(configurations, model, tasks)
-    quoted = {name: tables[name] for name in _QUOTED if name in tables}
-    files = {f"{name}.csv": file for name, file in quoted.items()}
-    files |= {f"{name}.png": figures[name] for name in FIGURES if name in figures}
-    for name in {*_QUOTED, *FIGURES} & tables.keys():
+    kept = {name: tables[name] for name in quoted if name in tables}
+    files = {f"{name}.csv": file for name, file in kept.items()}
+    files |= {f"{name}.png": figures[name] for name in shown if name in figures}
+    for name in {*quoted, *shown} & tables.keys():
         summary = f"results/summaries/{name}/{model}.parquet"
         if summary in finished.sums:
             files[f"{name}.parquet"] = finished.file(summary)
@@ -72,18 +78,43 @@ def publish(run: Path, configurations: Sequence[str], folder: Path = PUBLISHED) 
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()},
     }
     facts = _without_folders(facts)
-    texts_of_page = {
-        "README.md": page_of(KeptRun(facts, read_tables(quoted))),
-        "run.json": json.dumps(facts, indent=2) + "\n",
-    }
-    contents |= {name: text.encode() for name, text in texts_of_page.items()}
-    of_run = folder / str(model)
-    shutil.rmtree(of_run, ignore_errors=True)  # an earlier page may have had more files
-    of_run.mkdir(parents=True)
+    page = folder / str(model)
+    text = page_of(_with_other_part(KeptRun(facts, read_tables(kept)), page, disputes))
+    contents["run.json"] = (json.dumps(facts, indent=2) + "\n").encode()
+    of_run = page / DISPUTES if disputes else page
+    of_run.mkdir(parents=True, exist_ok=True)
+    for file in of_run.iterdir():  # an earlier page may have had more files
+        if file.is_file():
+            file.unlink()
     for name, content in contents.items():
         (of_run / name).write_bytes(content)
+    (page / "README.md").write_text(text, encoding="utf-8")
     (folder / "README.md").write_text(page_across(folder), encoding="utf-8")
     return of_run
+
+
+def _with_other_part(part: KeptRun, page: Path, disputes: bool) -> KeptRun:
+    """Both runs of a model's page, of which one is ``part`` and the other is read."""
+    known = KeptRun.read(page) if (page / "run.json").is_file() else None
+    if disputes and known is None:
+        raise InputError(
+            f"{page}: a run of disputes is a section of a model's page, and there is none; publish "
+            "the run of config/published/analyses.yaml first."
+        )
+    if known is None:
+        return part
+    first, second = (known, part) if disputes else (part, known.disputes)
+    if second is None:
+        return first
+    for key in ("model", "layers", "heads"):
+        if first.facts[key] != second.facts[key]:
+            raise InputError(
+                f"{page}: both runs of a page are of the same weights, and {key} differs: "
+                f"{first.facts[key]} and {second.facts[key]}; run the same model."
+            )
+    if list(first.facts["texts"]) != list(second.facts["texts"]):
+        raise InputError(f"{page}: both runs of a page have the same tasks, in the same order.")
+    return replace(first, disputes=second)
 
 
 def _check_configuration(files: Sequence[str], model: str, tasks: Sequence[str]) -> None:
@@ -136,8 +167,12 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.document.published")
     parser.add_argument("run", type=Path, help="folder of a finished run")
     parser.add_argument("configuration", nargs="+", help="the run's configuration files, in order")
+    parser.add_argument(
+        "--disputes", action="store_true", help="a second run of a model that has a page"
+    )
     given = parser.parse_args()
     try:
-        print(f"Written: {publish(given.run, given.configuration).relative_to(REPOSITORY)}")
+        written = publish(given.run, given.configuration, disputes=given.disputes)
+        print(f"Written: {written.relative_to(REPOSITORY)}")
     except InputError as error:
         raise SystemExit(str(error)) from None

@@ -22,6 +22,7 @@ from anchorflow.claims.verdicts import (
 from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
 from tools.document.markdown import page, readable
+from tools.document.published_disputes import across, claims_of
 from tools.document.published_run import MEASURES, PAPERS, asked_of, tasks_of
 from tools.document.runs import KeptRun
 
@@ -47,6 +48,7 @@ def page_across(folder: Path) -> str:
         beside=readable(_beside(runs)),
         costs=readable(_hours(runs)),
         learnt=_learnt(claims) if set(_LEARNT_FROM) <= claims.keys() else "",
+        disputes=_disputes(runs),
     )
 
 
@@ -62,6 +64,31 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         effects=lambda claim: quoted(claim, _number),
         untrained=lambda claim: quoted(claim, lambda row: cell(-row["over_null"], None, None)),
     )
+
+
+def _disputes(runs: Mapping[str, KeptRun]) -> dict[str, str]:
+    """Tables of what the models' second runs found, by heading: claims first, then numbers."""
+    second = {model: run.disputes for model, run in runs.items() if run.disputes}
+    if not second:
+        return {}
+    found = {model: claims_of(run) for model, run in second.items()}
+    rows = {
+        model: {row["claim"]: row for row in claims.iter_rows(named=True)}
+        for model, claims in found.items()
+    }
+    several = pl.concat(found.values(), how="diagonal_relaxed")
+    declared = several.unique("claim", keep="first", maintain_order=True)
+    lines = [
+        [row["statement"], row["source"], *(_verdict(of.get(row["claim"])) for of in rows.values())]
+        for row in declared.iter_rows(named=True)
+    ]
+    verdicts = pl.DataFrame(lines, schema=["claim", "source", *rows], orient="row")
+    compared = declared.select(claim="statement", effect="compared", control="control")
+    return {
+        "Verdicts": readable(verdicts),
+        **across(second),
+        "Effects and controls": readable(compared),
+    }
 
 
 def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:

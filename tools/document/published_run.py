@@ -14,6 +14,7 @@ from anchorflow.present.page import cell
 from anchorflow.statistics.by_task import AVERAGE
 from anchorflow.summary.answers import questions, surprises
 from tools.document.markdown import page, readable
+from tools.document.published_disputes import section_of
 from tools.document.runs import KeptRun, with_cells
 
 MEASURES = ("label_loyalty", "word_loyalty", "accuracy")  # Table 2 of [A]
@@ -38,7 +39,7 @@ FIGURES = _figures()
 
 
 def page_of(run: KeptRun) -> str:
-    """The page of a run."""
+    """The page of a run, with a section on the second run of its model."""
     claims = run.tables["claims"]
     figures = {name: f"{name}.png" for name in FIGURES if f"{name}.png" in run.facts["files"]}
     counts, _ = questions(claims, figures)
@@ -53,6 +54,7 @@ def page_of(run: KeptRun) -> str:
         surprises=surprises(claims, gains),
         tables={name: readable(of(run)) for name, of in TABLES.items() if name in run.tables},
         figures=[(FIGURES[name], file) for name, file in figures.items()],
+        disputes=section_of(run.disputes) if run.disputes else "",
     )
 
 

@@ -15,6 +15,7 @@ from anchorflow.store.checksums import read_json, sha256_of
 
 _TABLE = re.compile(r"results/tables/(\w+)\.csv")
 _FIGURE = re.compile(r"results/figures/(\w+)/[^/]+\.png")
+DISPUTES = "disputes"  # the folder of a model's second run, in that of its first
 
 
 @dataclass(frozen=True)
@@ -56,16 +57,25 @@ class FinishedRun:
 
 @dataclass(frozen=True)
 class KeptRun:
-    """What the documentation keeps of a run: facts in ``run.json``, and tables in CSV files."""
+    """What the documentation keeps of a run: facts in ``run.json``, and tables in CSV files.
+
+    ``disputes`` is a second run of the same model, of what the field disputes.
+    """
 
     facts: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
+    disputes: Self | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The run that a folder of the documentation keeps."""
+        """The run that a folder of the documentation keeps, with the second one in it."""
         facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-        return cls(facts, read_tables({file.stem: file for file in folder.glob("*.csv")}))
+        second = folder / DISPUTES
+        return cls(
+            facts,
+            read_tables({file.stem: file for file in folder.glob("*.csv")}),
+            cls.read(second) if (second / "run.json").is_file() else None,
+        )
 
     def rows(self, name: str, **conditions: Any) -> pl.DataFrame:
         """The rows of a table in which these columns have these values."""

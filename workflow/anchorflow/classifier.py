@@ -18,7 +18,8 @@ import anchorflow.analyses.isolation.measure as isolation
 import anchorflow.analyses.knockout.measure as knockout
 import anchorflow.analyses.transplant.measure as transplant
 from anchorflow.analyses.attention.measure import measure_attention
-from anchorflow.analyses.compression.measure import OF_STATES, Cache, Setting, compress, observe
+from anchorflow.analyses.compression.measure import OF_STATES, Cache, Setting, compress
+from anchorflow.analyses.compression.observations import Asking, declares, observe
 from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.reweighting.measure import label_probabilities
 from anchorflow.analyses.reweighting.samples import NO_LABEL
@@ -258,7 +259,7 @@ class InContextClassifier:
         Parameters
         ----------
         method : str
-            One of ``kept_positions.METHODS``, ``text_anchor``, or ``first_only``.
+            One of ``kept_positions.METHODS``, or ``first_only``.
         share : float, optional
             Share of tokens to keep, for methods that accept any budget.
         """
@@ -266,10 +267,13 @@ class InContextClassifier:
             raise InputError(
                 f"{self.names.model}: the demonstrations are not compressed. {OF_STATES}"
             )
-        of_no_file = ("text_anchor", "first_only")
-        if method not in METHODS and method not in of_no_file:
-            known = ", ".join([*METHODS, *of_no_file])
+        if method not in METHODS and method != "first_only":
+            known = ", ".join([*METHODS, "first_only"])
             raise InputError(f"there is no method {method!r}; choose one of {known}.")
+        if method in METHODS and declares(method, "PER_QUERY"):
+            raise InputError(
+                f"{method} chooses for each query, but a cache serves all; choose another method."
+            )
         if share is not None and method not in AT_ANY_BUDGET:
             raise InputError(
                 f"{method} keeps a fixed set of tokens, not a share; leave the share out, or "
@@ -279,7 +283,13 @@ class InContextClassifier:
             raise InputError(f"share: {share} should be more than 0 and at most 1.")
         prompts = self.prompts(_ANY_TEXTS, [NO_LABEL] * len(_ANY_TEXTS))
         token_ids = shared_token_ids(prompts)
-        demonstrations = observe(self.model, token_ids, prompts.row(0, named=True))
+        demonstrations = observe(
+            self.model,
+            token_ids,
+            prompts.row(0, named=True),
+            [method] if method in METHODS else [],
+            Asking.of(self._tokenizer),
+        )
         cache = compress(self.model, demonstrations, Setting(method, share))
         return AnchorCache(self, token_ids, cache)
 
@@ -368,7 +378,8 @@ class InContextClassifier:
         spec = section("transplant", {"places": list(places), **settings})
         prompts = self._labeled(texts, labels)
         chosen = transplant.settings_of(
-            places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth
+            *(places, spec["donors"], spec["what"], spec["depths"], spec["draws"], self._depth),
+            window=spec["window"],
         )
         tokens = self._budget(prompts, batch_tokens).tokens
         rows = transplant.measure_transplant(self.model, prompts, chosen, tokens)

@@ -27,6 +27,7 @@ use rule measure as measure_compression with:
             else []
         ),
         model="results/models/{model}",
+        tokenizer=tokenizer_of,
     output:
         measured("compression"),
     log:

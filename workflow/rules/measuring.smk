@@ -33,6 +33,13 @@ OTHER_SPECS = {
 # Files that some analyses load by name.
 FURTHER_MODULES = {"override": ["analyses/compression/methods/hidden_anchor.py"]}
 
+# What some read besides, if the configuration asks for it.
+OTHER_READS = {
+    "transplant": {
+        "other_task": lambda wildcards: prompts_with_same_words(wildcards),
+    },
+}
+
 MEASURED_ALIKE = {
     name: known.measured
     for name, known in ANALYSES.items()
@@ -48,6 +55,14 @@ def read_in_cell(read):
         return "results/models/{model}"
     name, _, file = read.partition("/")
     return {inner: path for inner, _, path in STAGES[name].files()}[file]
+
+
+def prompts_with_same_words(wildcards):
+    """The prompts of another task with a cell's label words, if these are transplanted from."""
+    if "other_task" not in config["transplant"]["donors"]:
+        return []
+    other = with_same_words(wildcards.task, config["tasks"])
+    return f"results/prompts/{wildcards.model}/{other}/{wildcards.seed}.parquet" if other else []
 
 
 def params_of_measuring(name, declared):
@@ -71,6 +86,7 @@ for name, declared in MEASURED_ALIKE.items():
             f"measure_{name}"
         input:
             **{key: read_in_cell(read) for key, read in declared.reads.items()},
+            **OTHER_READS.get(name, {}),
         output:
             *([] if declared.tables else [measured(name)]),
             **{table: measured(name, table) for table in declared.tables},

@@ -9,24 +9,18 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from anchorflow.analyses.compression import methods as compression_methods
-from anchorflow.analyses.compression.measure import (
-    FIRST_ONLY,
-    FULL,
-    Cache,
-    Setting,
-    observe,
-    settings_of,
-)
+from anchorflow.analyses.compression.measure import FIRST_ONLY, FULL, Cache, Setting, settings_of
 from anchorflow.analyses.compression.methods import FOLDER, Demonstrations, method
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.compression.styles import LOOKS, with_defaults
 from anchorflow.config import registry
 from anchorflow.config.configuration import complete_configuration, read_schema
 from anchorflow.config.errors import InputError
 from anchorflow.kept_positions import AT_ANY_BUDGET, METHODS
-from anchorflow.model.attention_function import LayerPrefix
+from anchorflow.model.attention_function import PADDING, LayerPrefix
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.prepare.template import Template, build_prompt
-from tiny_models import FAMILIES, PREFIX, shared_prompts, tiny_model
+from tiny_models import FAMILIES, PREFIX, methods_of, shared_prompts, tiny_model
 from tools.document import SCHEMA_FILE
 
 REVIEWS = [("It drags on", " Negative"), ("Warm and clever", " Positive")]
@@ -191,8 +185,8 @@ def test_every_method_says_what_it_keeps_and_whether_it_can_keep_any_number(name
 
 def test_every_method_can_be_chosen_and_has_a_look_of_its_own_in_figures() -> None:
     section = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]
-    assert set(section["methods"]["items"]["enum"]) == {"text_anchor", *METHODS} - {"full"}
-    assert {"text_anchor", *METHODS} <= set(LOOKS)
+    assert set(section["methods"]["items"]["enum"]) == {*METHODS} - {"full"}
+    assert {*METHODS} <= set(LOOKS)
     assert len({look[1:] for look in LOOKS.values()}) == len(LOOKS)
     assert {look.marker for look in LOOKS.values()}.isdisjoint("xX")  # none is a cross
 
@@ -246,7 +240,7 @@ def test_a_file_is_all_that_a_new_method_takes(
     complete_configuration(config, SCHEMA_FILE)
     assert config["compression"]["methods"] == ["hidden_anchor", "every_other"]
     methods = read_schema(SCHEMA_FILE)["properties"]["compression"]["properties"]["methods"]
-    assert "every_other: Every other token, the first among them. f" in methods["description"]
+    assert "every_other: Every other token, the first among them. e" in methods["description"]
     assert "every_other" not in methods["default"]
     assert settings_of(["every_other"], [0.5], 2) == [FULL, FIRST_ONLY, Setting("every_other")]
     folders = [*compression_methods.__path__, str(package / FOLDER)]
@@ -271,20 +265,24 @@ def test_only_random_methods_are_drawn_again_and_only_some_take_a_share() -> Non
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_method_exceeds_its_budget_or_repeats_a_position(family: str) -> None:
     table = shared_prompts([5, 17])
-    shown = observe(tiny_model(family), shared_token_ids(table), table.row(0, named=True))
+    names = methods_of(family)
+    shown = observe(tiny_model(family), shared_token_ids(table), table.row(0, named=True), names)
     anchors = len(shown.anchors())
-    budgets = {name: (1, 2, 5, 14, 30, 45) if name in AT_ANY_BUDGET else (11,) for name in METHODS}
+    budgets = {name: (1, 2, 5, 14, 30, 45) if name in AT_ANY_BUDGET else (11,) for name in names}
     for name, budget in [(name, budget) for name, of in budgets.items() for budget in of]:
         layers = method(name)(shown, budget, 0)
         assert sorted(layers) == sorted(shown.prefix.layers)
         most = PREFIX if name == "full" else budget if name in AT_ANY_BUDGET else anchors
-        kept = [positions.shape[1] for positions in layers.values()]
+        rows = [row[row < PADDING] for at in layers.values() for row in at]
+        kept = [len(row) for row in rows]
         assert sum(kept) <= most * len(kept)
-        if name in AT_ANY_BUDGET and name != "until_layer":  # whose layers keep all or one
+        if name in ("kvzip", "pyramidkv"):  # of all layers together, and of all heads
+            assert sum(kept) == min(budget, PREFIX) * len(kept)
+        elif name in AT_ANY_BUDGET and not (name == "until_layer" or "fewer" in name):
             assert set(kept) == {min(budget, PREFIX)}
-        for positions in layers.values():
-            assert (positions.diff(dim=1) > 0).all()
-            assert 0 <= int(positions.min()) <= int(positions.max()) < PREFIX
+        for row in rows:
+            assert (row.diff() > 0).all()
+            assert row.tolist() == [] or 0 <= int(row[0]) <= int(row[-1]) < PREFIX
 
 
 def test_keys_and_values_are_those_of_the_kept_positions() -> None:

@@ -21,7 +21,7 @@ def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
         ]
     )
     beta = torch.linspace(-0.5, 0.5, 3 * 4 * 3).reshape(3, 4, 3)
-    methods = ["text_anchor", *(name for name in METHODS if name != "full")]
+    methods = [name for name in METHODS if name != "full"]
     spec = {"methods": methods, "shares": [0.2, 0.5], "draws": 3, "positions": "original"}
     betas = {FULL: beta, ANCHOR: -beta}
     rows = measure_compression(tiny_model("llama"), prompts, betas, spec, batch_tokens, examples)

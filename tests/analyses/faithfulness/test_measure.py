@@ -12,10 +12,12 @@ from anchorflow.model.attention_function import Attention, AttentionCall, interv
 from anchorflow.model.logits import label_logits
 from anchorflow.prepare.positions import CLASSES
 from constructed.wordy import wordy_prompts
-from tiny_models import EVERY_FAMILY, FAMILIES, depth_of, full_attention, tiny_model, whole_batch
+from plain_gim import gim_products
+from tiny_models import FAMILIES, HYBRIDS, depth_of, full_attention, tiny_model, whole_batch
 
 EVERY = tuple(CLASSES)
 STEPS = 3
+BRIEFLY = ("gpt2", "llama", "gemma3")  # the others in the long tests
 
 
 class PlainScaled:
@@ -43,7 +45,10 @@ def products(model: object, batch: object, plain: PlainScaled) -> dict[int, Tens
     return {layer: (w.detach(), w.grad) for layer, w in plain.leaves.items()}
 
 
-@pytest.mark.parametrize("family", EVERY_FAMILY)
+@pytest.mark.parametrize(
+    "family",
+    [f if f in BRIEFLY else pytest.param(f, marks=pytest.mark.long) for f in (*FAMILIES, *HYBRIDS)],
+)
 def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
     model, table = tiny_model(family), wordy_prompts([5, 17, 9], "fixed")
     layers = depth_of(model)
@@ -55,6 +60,7 @@ def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
         for share in ((2 * step + 1) / (2 * STEPS) for step in range(STEPS)):
             weights, gradient = products(model, full, PlainScaled(layer, share))[layer]
             averaged[layer] = averaged[layer] + weights / share * gradient / STEPS
+    gim = gim_products(tiny_model(family), full)
     named = edges_named(EVERY, 1)
     assert len(measured) == 3 * layers * len(named)
     rtol = 1e-4 if family in FAMILIES else 5e-4  # a delta rule rounds more
@@ -70,6 +76,7 @@ def test_every_estimate_equals_autograd_on_whole_matrices(family: str) -> None:
                 "gradient": -product,
                 "integrated": -averaged[layer].sum(1),
                 "attention": weights.mean(1),
+                "gim": -gim[layer],
             }
             here = rows.filter(pl.col("layer") == layer)
             for name, values in expected.items():

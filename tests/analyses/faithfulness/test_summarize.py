@@ -17,8 +17,10 @@ TOLD = {
     "saliency": [1.0, 2.0, 3.0],
     "gradient": [1.0, -1.0, 2.0],
     "integrated": [0.0, 0.0, 1.0],
+    "gim": [1.0, 2.0, -3.0],
     "attention": [0.5, 0.5, 0.5],
 }
+ONE_ORDER = np.corrcoef([1.5, 1.5, 3], [1, 2, 3])[0, 1]  # with the first two alike
 
 
 def means(table: pl.DataFrame) -> dict[tuple[str, str], float]:
@@ -32,12 +34,18 @@ def test_ranks_signs_and_slopes_are_those_over_layers_within_prompts() -> None:
     assert means(table) == {
         ("saliency", "rank"): pytest.approx(1),
         ("saliency", "slope"): pytest.approx((0.5 + 2 + 12) / 14),
-        ("gradient", "rank"): pytest.approx(np.corrcoef([1.5, 1.5, 3], [1, 2, 3])[0, 1]),
+        ("saliency", "rank_difference"): None,  # attention does not vary
+        ("gradient", "rank"): pytest.approx(ONE_ORDER),
         ("gradient", "sign"): pytest.approx(1),
         ("gradient", "slope"): pytest.approx((0.5 + 1 + 8) / 6),
-        ("integrated", "rank"): pytest.approx(np.corrcoef([1.5, 1.5, 3], [1, 2, 3])[0, 1]),
+        ("integrated", "rank"): pytest.approx(ONE_ORDER),
+        ("integrated", "rank_difference"): pytest.approx(0, abs=1e-12),
         ("integrated", "sign"): pytest.approx(1 / 3),
         ("integrated", "slope"): pytest.approx(4),
+        ("gim", "rank"): pytest.approx(1),
+        ("gim", "rank_difference"): pytest.approx(1 - ONE_ORDER),
+        ("gim", "sign"): pytest.approx(1 / 3),
+        ("gim", "slope"): pytest.approx((0.5 - 2 - 12) / 14),
         ("attention", "rank"): None,
         ("attention", "slope"): pytest.approx(0.5 * 5.5 / 0.75),
     }
@@ -72,10 +80,10 @@ def test_runs_without_single_layers_are_refused() -> None:
 def test_what_was_not_integrated_is_left_out_and_slopes_are_shown_of_estimates_with_a_sign_alone(
     integrated: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {name: [0.1, 0.3, 0.2] for name in ("saliency", "gradient", "attention")}
+    told = {name: [0.1, 0.3, 0.2] for name in ("saliency", "gradient", "gim", "attention")}
     told["integrated"] = integrated
     summary = summarize_faithfulness(faithfulness(told), cuts([1.0, 2.0, 3.0]), prompts(), 0.95)
     assert ("integrated" in summary["estimate"]) == (integrated[0] is not None)
     figure = figure_of(monkeypatch, plot_faithfulness, summary)
     shown = [sum(len(c.lines[0].get_xdata()) for c in axes.containers) for axes in figure.axes]
-    assert shown == ([4, 2, 2] if integrated[0] else [3, 1, 1])
+    assert shown == ([5, 3, 3] if integrated[0] else [4, 2, 2])

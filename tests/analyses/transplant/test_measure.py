@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.transplant import measure as transplant
 from anchorflow.analyses.transplant.measure import (
+    OTHER_TASK,
     OTHER_TEXTS,
     UNTOUCHED,
     Setting,
@@ -22,12 +23,23 @@ from anchorflow.analyses.transplant.measure import (
     own_answer,
     places_of,
     settings_of,
+    texts_of_other_task,
 )
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall
 from anchorflow.model.layers import attending_layers
 from constructed.wordy import wordy_prompts
-from tiny_models import EVERY_FAMILY, PREFIX, depth_of, full_attention, shared_prompts, tiny_model
+from tiny_models import (
+    FAMILIES,
+    HYBRIDS,
+    KINDS,
+    PREFIX,
+    depth_of,
+    full_attention,
+    shared_prompts,
+    tiny_model,
+    whole_batch,
+)
 from whole_vocabulary import assert_predicted, logits_in_full
 
 PLACES = ("label", "one_label", "text", "template", "demonstrations", "rest")
@@ -50,21 +62,27 @@ class Recorded:
 class PlainExchange:
     """Whole attention matrices in which queries see other keys and values at some places."""
 
-    def __init__(self, donor: Recorded, at: list[int], layers: range) -> None:
-        self._donor, self._at, self._layers = donor, at, layers
+    def __init__(
+        self, donor: Recorded, at: list[int], layers: range, parts: list[bool], softmax: bool
+    ) -> None:
+        self._donor, self._at, self._layers, self._parts = donor, at, layers, parts
+        self._softmax = softmax  # else sinks, biases, or a choice of keys
 
-    def attend(self, call: AttentionCall, _: Attention) -> Tensor:
-        own = self._output(call)
+    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
+        own = self._output(call, attention)
         if call.layer not in self._layers:
             return own
         key, value = call.key.clone(), call.value.clone()
         other = self._donor.layers[call.layer]
-        key[:, :, self._at], value[:, :, self._at] = (t[:, :, self._at] for t in other)
-        exchanged = self._output(replace(call, key=key, value=value))
+        for own_part, taken, wanted in zip((key, value), other, self._parts, strict=True):
+            if wanted:
+                own_part[:, :, self._at] = taken[:, :, self._at]
+        exchanged = self._output(replace(call, key=key, value=value), attention)
         return torch.cat([own[:, :, :PREFIX], exchanged[:, :, PREFIX:]], 2)
 
-    @staticmethod
-    def _output(call: AttentionCall) -> Tensor:
+    def _output(self, call: AttentionCall, attention: Attention) -> Tensor:
+        if not self._softmax:
+            return attention(call)
         scores, hidden, value = full_attention(call)
         return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ value
 
@@ -89,9 +107,13 @@ def donor_of(table: pl.DataFrame, setting: Setting, runs: transplant._Runs) -> p
 
 
 def residual_exchanged(
-    model: Any, table: pl.DataFrame, donor: pl.DataFrame, layer: int, at: list[int]
+    model: Any, table: pl.DataFrame, donor: pl.DataFrame, layer: int, at: list[int] | None
 ) -> Tensor:
-    """Logits of prompts in which a layer's output is the donor's at some places."""
+    """Logits of prompts in which a layer's output is the donor's at some places.
+
+    These are the targets, by default.
+    """
+    targets = whole_batch(table).target_positions
     kept: list[Tensor] = []
 
     def forward(_: Any, __: Any, output: Any) -> Any:
@@ -101,7 +123,12 @@ def residual_exchanged(
             of_tokens, taken = (
                 t.movedim(2, 1) if hidden.shape[0] == 4 else t for t in (hidden, kept[0])
             )  # [streams, B, T, hidden], or tokens behind examples
-            of_tokens[:, at] = taken[:, at]
+            if at is None:
+                rows = torch.arange(len(targets))
+                where = (slice(None), targets, rows) if hidden.shape[0] == 4 else (rows, targets)
+                of_tokens[where] = taken[where]
+            else:
+                of_tokens[:, at] = taken[:, at]
         kept.append(hidden)
         return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
@@ -111,12 +138,18 @@ def residual_exchanged(
     return logits
 
 
-@pytest.mark.parametrize("family", EVERY_FAMILY)
+SAMPLE = ("gpt2", "llama", "gemma3")
+OTHER_FAMILIES = [family for family in (*FAMILIES, *HYBRIDS) if family not in SAMPLE]
+
+
+@pytest.mark.parametrize(
+    "family", [*SAMPLE, *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_FAMILIES)]
+)
 def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) -> None:
     model, table = tiny_model(family), two_words_of_each([5, 17, 9])
     depth = depth_of(model)
     three = pl.Series("demonstration_labels", [[0, 1, 2]] * 3)  # whose texts can be exchanged
-    several = family in ("llama", "gemma3")  # others differ in their vectors, not in their places
+    several = family == "llama"  # others differ in their vectors, not in their places
     places = (PLACES, ("permuted", "drawn")) if several else (PLACES[::3], ("permuted",))
     words = settings_of(*places, WHAT, depth, 1, depth)
     compare_with_full_prompts(model, table, words)
@@ -124,17 +157,66 @@ def test_every_transplant_equals_the_same_exchange_in_full_prompts(family: str) 
     compare_with_full_prompts(model, table.with_columns(three), texts)
 
 
-def test_residual_streams_are_transplanted_at_tokens() -> None:
-    model, table = tiny_model("keys shared by layers"), two_words_of_each([5, 17, 9])
-    settings = settings_of(("label",), ("permuted",), ("residual",), 2, 1, depth_of(model))
-    compare_with_full_prompts(model, table, settings)
+KEYS_SHARED = "keys shared by layers"
+OTHER_KINDS = [family for family in (*KINDS, *HYBRIDS) if family != KEYS_SHARED]
+
+
+@pytest.mark.parametrize(
+    "family",
+    ["gemma3", KEYS_SHARED, *(pytest.param(name, marks=pytest.mark.long) for name in OTHER_KINDS)],
+)
+def test_windows_keys_alone_targets_and_other_tasks_equal_full_prompts(family: str) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17, 9])
+    depth, what = depth_of(model), ("keys", "values", "residual")
+    settings = settings_of(("label", "target"), (OTHER_TASK,), what, 2, 1, depth, window=1)
+    compare_with_full_prompts(model, table, settings, other_task(), softmax=family == "gemma3")
+    sides = {setting.side for setting in settings if setting.what == "keys"}
+    assert sides == {"all", "window"}
+
+
+def other_task() -> pl.DataFrame:
+    """Prompts of another task, whose labels are in another order, with other texts."""
+    table = shared_prompts([4, 6])
+    ids = [[(token + 20) % 97 for token in row] for row in table["token_ids"].to_list()]
+    labels, words = pl.Series([[0, 2, 1]] * 2), pl.Series([[[5], [23], [11]]] * 2)
+    return table.with_columns(
+        task=pl.lit("poems"),
+        token_ids=pl.Series(ids),
+        demonstration_labels=labels,
+        word_tokens=words,
+    )
+
+
+def test_texts_of_another_task_stand_before_the_same_label_words() -> None:
+    prompt, other = shared_prompts([5]).row(0, named=True), other_task().row(0, named=True)
+    other |= {"field_names": ["first", "second"]}
+    other["field_starts"] = [1, 3, 11, 14, 21, 24, 31, 32]
+    other["field_ends"] = [3, 5, 14, 14, 24, 25, 32, 33]
+    ids = other["token_ids"]
+    found = texts_of_other_task(prompt, other, np.random.default_rng(0))
+    # Word 0 is that of the other's first demonstration, and so on: its two fields, again and again.
+    of = [ids[1:5], ids[11:14], ids[21:25]]
+    texts = [(text * 3)[:7] for text in of]
+    assert found == {
+        start + n: token
+        for start, text in zip((1, 11, 21), texts, strict=True)
+        for n, token in enumerate(text)
+    }
+    lacking = {**other, "word_tokens": [[5], [23], [12]]}
+    assert texts_of_other_task(prompt, lacking, np.random.default_rng(0)) is None
+    lacking = {**other, "field_ends": [1, 3, *other["field_ends"][2:]]}
+    assert texts_of_other_task(prompt, lacking, np.random.default_rng(0)) is None
 
 
 def compare_with_full_prompts(
-    model: PreTrainedModel, table: pl.DataFrame, settings: list[Setting]
+    model: PreTrainedModel,
+    table: pl.DataFrame,
+    settings: list[Setting],
+    other: pl.DataFrame | None = None,
+    softmax: bool = True,
 ) -> None:
-    measured = measure_transplant(model, table, settings, 50)
-    runs = transplant._Runs(model, table, settings)
+    measured = measure_transplant(model, table, settings, 50, other=other)
+    runs = transplant._Runs(model, table, settings, other)
     assert len(measured) == 3 * (1 + len(settings))
     for setting in [UNTOUCHED, *settings]:
         if setting == UNTOUCHED:
@@ -150,7 +232,9 @@ def compare_with_full_prompts(
                 recorded = Recorded()
                 logits_in_full(model, donor, recorded)
                 layers = range(setting.layer, setting.layer + setting.layers)
-                logits = logits_in_full(model, table, PlainExchange(recorded, places, layers))
+                parts = [setting.what != other for other in ("values", "keys")]
+                exchange = PlainExchange(recorded, places, layers, parts, softmax)
+                logits = logits_in_full(model, table, exchange)
         rows = measured.filter(**setting._asdict())
         assert_predicted(rows, logits, table["label_tokens"][0].to_list())
 
@@ -256,6 +340,7 @@ def test_vectors_differ_from_where_their_tokens_do() -> None:
     [
         (OTHER_TEXTS, "No transplants from other_texts: a label has more than half of the demonst"),
         ("permuted", "No transplants from permuted label words: no two label words of task news "),
+        (OTHER_TASK, "No transplants from other_task: no other task of the run that fits the cont"),
     ],
 )
 def test_without_a_donor_that_differs_nothing_is_taken(
@@ -311,7 +396,12 @@ def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
         ("last", 6, 12),
     ]
     assert bands_at("residual", 6, 18) == [("at", layer, 1) for layer in (2, 5, 8, 11, 14)]
-    # The thirds are always taken, which claims compare.
+    # Windows from the first to the last one, in place of the other bands.
+    windows = [("window", start, 3) for start in (0, 5, 10, 15)]
+    assert bands_at("values", 4, 18, 3) == [("all", 0, 18), *windows]
+    assert bands_at("keys", 4, 3, 3) == [("all", 0, 3)]
+    assert bands_at("residual", 6, 18, 3) == bands_at("residual", 6, 18)
+    # The thirds are taken without windows, which claims compare.
     assert bands_at("keys_values", 1, 2) == [("all", 0, 2), ("first", 0, 1), ("last", 1, 1)]
     assert {(side, n) for side, _, n in bands_at("keys_values", 2, 17)} >= {
         ("first", 5),

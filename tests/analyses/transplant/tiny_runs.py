@@ -11,7 +11,7 @@ from anchorflow.analyses.transplant.measure import measure_transplant
 from anchorflow.analyses.transplant.measure import settings_of as transplants_of
 from tiny_cells import TABLE, Limited, Tables, double_model, prompts_of_cell
 
-TAKEN = {"places": ["label", "text"], "donors": ["permuted"], "depths": 3, "draws": 1}
+TAKEN = {"places": ["label", "text"], "donors": ["permuted"], "depths": 3, "window": 0, "draws": 1}
 Run = Callable[[PreTrainedModel], object]
 
 

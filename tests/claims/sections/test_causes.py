@@ -23,6 +23,7 @@ def effects(claim: str, tables: Tables) -> list[float]:
 
 CUT, CARRY = "cutting_label_words", "label_words_carry"
 ORDER, SUFFICE = "saliency_orders_layers", "label_words_suffice_late"
+GIM = "gim_orders_layers"
 
 # The true label's probability; with edges cut, with as heavy ones cut, and with random ones.
 PLAIN_CUT = [0.5, 0.5, 0.5]
@@ -57,9 +58,19 @@ RIGHT, WRONG = [1.0, 2.0, 3.0], [3.0, 2.0, 1.0]
 
 
 def ordered(saliency: list[float], attention: list[float]) -> Tables:
-    told = dict.fromkeys(("saliency", "gradient", "integrated"), saliency)
+    told = dict.fromkeys(("saliency", "gradient", "integrated", "gim"), saliency)
     told["attention"] = attention
     return {"faithfulness": faithfulness(told), "knockout": cuts([0.1, -0.2, 0.3])}
+
+
+def improved(gim: list[float], gradient: list[float], random_gim: list[float]) -> Tables:
+    """Estimates of edges and of random ones, of which attention times gradient is right."""
+    told = dict.fromkeys(("saliency", "gradient", "integrated", "attention"), gradient)
+    random = {**dict.fromkeys(told, RIGHT), "gim": random_gim}
+    both = [faithfulness({**told, "gim": gim}), faithfulness(random, control=True)]
+    cut = cuts([0.1, -0.2, 0.3])
+    other = cut.filter(pl.col("edges") != "none").with_columns(control=pl.lit(True))
+    return {"faithfulness": pl.concat(both), "knockout": pl.concat([cut, other])}
 
 
 PLAIN, OTHER = [1, 1, 0, 0], [0, 0, 1, 1]
@@ -94,6 +105,9 @@ def unsure() -> Tables:
         (ORDER, ordered(RIGHT, WRONG), [1, -1]),
         (ORDER, ordered(RIGHT, RIGHT), [1, 1]),
         (ORDER, ordered(WRONG, RIGHT), [-1, 1]),
+        (GIM, improved(RIGHT, WRONG, RIGHT), [2, 0]),
+        (GIM, improved(RIGHT, RIGHT, RIGHT), [0, 0]),
+        (GIM, improved(WRONG, RIGHT, WRONG), [-2, -2]),
         (SUFFICE, sufficed(PLAIN, [0, 1, 0, 1]), [0.5]),
         (SUFFICE, sufficed(PLAIN, PLAIN), [0]),
         (SUFFICE, sufficed([0, 1, 0, 1], PLAIN), [-0.5]),

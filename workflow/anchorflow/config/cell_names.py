@@ -6,6 +6,7 @@ its weights shuffled.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 Words = Mapping[str, Mapping[str, Sequence[str]]]  # label words by task and by their name
 OWN = "words"  # the name of a task's own label words in tables
@@ -27,6 +28,22 @@ def task_of(cell: str) -> str:
 def words_of(cell: str) -> str | None:
     """The name of a cell's label words; None for the task's own."""
     return cell.partition(_JOINT)[2] or None
+
+
+def with_same_words(cell: str, tasks: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The cell of the first other task with the label words of ``cell``, in any order.
+
+    They are its own, or among its ``label_words``. None if there is none, or the words are drawn.
+    """
+    sets = {name: {OWN: of["labels"], **of.get("label_words", {})} for name, of in tasks.items()}
+    own = sets[task_of(cell)].get(words_of(cell) or OWN)
+    if own is None:
+        return None
+    for name, named in sets.items():
+        for words, labels in named.items():
+            if name != task_of(cell) and sorted(labels) == sorted(own):
+                return cell_name(name, words)
+    return None
 
 
 def labels_key(cell: str) -> str:

@@ -270,20 +270,33 @@ def cells_with_shuffled_labels(config: Mapping[str, Any]) -> list[str]:
     return [cell_name(task, SHUFFLED) for task in tasks]
 
 
+def another_task(task: str, seed: int, config: Mapping[str, Any]) -> str | None:
+    """The other task of the run that a task is compared with; None if there is no other.
+
+    Of all others, it is the one whose name, after seed and task, has the smallest SHA-256. So seeds
+    have different other tasks, the order of tasks does not matter, and adding a task changes few
+    choices.
+    """
+    base = task_of(task)
+    others = [name for name in config["tasks"] if name != base]
+    return min(
+        others,
+        key=lambda name: hashlib.sha256(f"{seed} {base} {name}".encode()).digest(),
+        default=None,
+    )
+
+
 def retrieval_of(task: str, seed: int, config: Mapping[str, Any]) -> dict[str, Any]:
     """How the demonstrations of a task and seed are chosen.
 
     They are its ``choices``; if ``other_task`` is one of them, also ``other``, with the name of the
-    other ``task`` and its ``fields``. Of all other tasks of the run, it is the one whose name,
-    after seed and task, has the smallest SHA-256. So seeds have different other tasks, the order of
-    tasks does not matter, and adding a task changes few choices.
+    other ``task`` and its ``fields``; see :func:`another_task`.
     """
     spec = {"choices": config["retrieval"]["choices"]}
     if OTHER_TASK not in spec["choices"]:
         return spec
-    base = task_of(task)
-    others = [name for name in config["tasks"] if name != base]
-    other = min(others, key=lambda name: hashlib.sha256(f"{seed} {base} {name}".encode()).digest())
+    other = another_task(task, seed, config)
+    assert other is not None  # which the check of retrieval refuses
     fields = fields_of(config["tasks"][other]["columns"])
     return {**spec, "other": {"task": other, "fields": list(fields)}}
 

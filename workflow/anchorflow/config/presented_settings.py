@@ -51,6 +51,7 @@ _PARTS: Mapping[str, Callable[[Config], dict[str, Any]]] = {
     "style": lambda config: {"style": config["figures"]},
     "temperature": lambda config: {"temperature": config["encoder"]["temperature"]},
     "temperatures": _temperatures,
+    "demonstrations": lambda config: {"demonstrations": config["flow"]["demonstrations"]},
     "chosen_on": lambda config: {"chosen_on": config["kernel"]["chosen_on"]},
     "baselines": lambda config: {"baselines": config["reweighting"]["baselines"]},
     "labels": lambda config: {"labels": _labels(config)},

@@ -278,14 +278,18 @@ def attention_rows(call: AttentionCall, rows: Tensor, cut: Tensor | None = None)
     return _softmax(call, scores, hidden, slice(0, call.keys)).flatten(1, 2)
 
 
-def _softmax(call: AttentionCall, scores: Tensor, hidden: Tensor, keys: slice) -> Tensor:
+def _softmax(
+    call: AttentionCall, scores: Tensor, hidden: Tensor, keys: slice, temperature: float = 1.0
+) -> Tensor:
     """Probabilities from the scores of some keys, which are changed: [B, G, H/G, rows, keys]."""
     if call.position_bias is not None:
         scores += _position_bias(call, call.position_bias, keys)
     scores.masked_fill_(hidden, -torch.inf)
+    if temperature != 1:
+        scores /= temperature
     if call.sinks is None:
         return scores.softmax(-1)
-    sinks = call.sinks.to(scores).view(1, scores.shape[1], -1, 1, 1)
+    sinks = call.sinks.to(scores).view(1, scores.shape[1], -1, 1, 1) / temperature
     with_sink = torch.cat([scores, sinks.expand(*scores.shape[:-1], 1)], -1)
     return with_sink.softmax(-1)[..., :-1]
 
@@ -401,15 +405,19 @@ def _gpu_elements(device: torch.device, _: tuple[int, ...]) -> int:
     return gpu_chunk_elements(torch.cuda.mem_get_info(device)[0] + unused)
 
 
-def chunk_probabilities(call: AttentionCall, start: int, stop: int) -> Tensor:
+def chunk_probabilities(
+    call: AttentionCall, start: int, stop: int, temperature: float = 1.0
+) -> Tensor:
     """Attention probabilities of the query rows ``start:stop`` over :meth:`keys_of` these rows.
 
     The result is [B, G, H/G · rows, keys], float32, grouped by the key head that query heads share.
+    Scores, those of sinks included, are divided by the ``temperature``.
     """
     keys = call.keys_of(start, stop)
     scores = _scores(call, _grouped(call, call.query, start, stop), keys)
     by_head = scores.unflatten(2, (-1, stop - start))  # [B, G, H/G, rows, keys]
-    return _softmax(call, by_head, call.hidden(start, stop)[:, :, None], keys).flatten(2, 3)
+    hidden = call.hidden(start, stop)[:, :, None]
+    return _softmax(call, by_head, hidden, keys, temperature).flatten(2, 3)
 
 
 def _grouped(call: AttentionCall, tensor: Tensor, start: int, stop: int) -> Tensor:
@@ -469,25 +477,54 @@ def _takes_groups(device: torch.device) -> bool:
     return device.type != "cuda"
 
 
+@dataclass(frozen=True)
+class GradientRule:
+    """How a backward pass differs from that of the forward pass; by default, it does not.
+
+    The softmax's Jacobian is that at the scores divided by ``temperature``, without the factor
+    1/temperature. What queries, keys, and values receive is multiplied. With ``frozen_norms``, the
+    scales of norms are constants (:func:`~anchorflow.model.frozen_norms.frozen_norms`).
+    """
+
+    temperature: float = 1.0
+    query: float = 1.0
+    key: float = 1.0
+    value: float = 1.0
+    frozen_norms: bool = False
+
+
+PLAIN = GradientRule()
+RULES = {
+    "plain": PLAIN,
+    # Edin et al. 2025, §4, with the numbers of their code (gim-explain 0.1.4).
+    "gim": GradientRule(2.0, 0.25, 0.25, 0.5, frozen_norms=True),
+}
+
+
 def attention_gradients(
-    call: AttentionCall, output_gradient: Tensor, start: int, stop: int
+    call: AttentionCall, output_gradient: Tensor, start: int, stop: int, rule: GradientRule = PLAIN
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Backward pass of attention for the query rows ``start:stop``, including A ⊙ ∂L/∂A.
 
-    With P = A ⊙ dA and dA = dO·Vᵀ, the gradients are dS = P − A·rowsum(P), dQ = dS·K·s,
-    dK = dSᵀ·Q·s, dV = Aᵀ·dO. A sink has the value 0, so it
-    changes none of this. ``output_gradient``, [B, H, T, D], is dO of all query rows. The results
-    are Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as [B, H, rows, D]; and dK and dV as
-    [B, G, keys, D], the contributions of these rows alone.
+    With dA = dO·Vᵀ and P = B ⊙ dA, the gradients are dS = P − B·rowsum(P), dQ = dS·K·s,
+    dK = dSᵀ·Q·s, dV = Aᵀ·dO, where B is A at the temperature of ``rule``, A itself by default. A
+    sink has the value 0, so it changes none of this. ``output_gradient``, [B, H, T, D], is dO of
+    all query rows. The results are Σ_h A_h ⊙ ∂L/∂A_h as [B, rows, keys], float32; dQ as
+    [B, H, rows, D]; and dK and dV as [B, G, keys, D], the contributions of these rows alone.
     """
     keys = call.keys_of(start, stop)
     key, value = call.key[:, :, keys], call.value[:, :, keys]
     weights = chunk_probabilities(call, start, stop)  # A: [B, G, H/G · rows, keys]
     upstream = _grouped(call, output_gradient, start, stop)
     product = (_exact(upstream) @ _exact(value).transpose(-1, -2)).float()  # dA, then A ⊙ dA
-    value_gradient = weights.to(value.dtype).transpose(-1, -2) @ upstream
-    product *= weights
-    significance = product.unflatten(2, (-1, stop - start)).sum((1, 2))  # [B, rows, keys]
+    value_gradient = weights.to(value.dtype).transpose(-1, -2) @ (upstream * rule.value)
+    softened = rule.temperature != 1
+    flow = product * weights if softened else product.mul_(weights)
+    significance = flow.unflatten(2, (-1, stop - start)).sum((1, 2))  # [B, rows, keys]
+    if softened:
+        del flow
+        weights = chunk_probabilities(call, start, stop, rule.temperature)
+        product *= weights
     score_gradient = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)
     query = _grouped(call, call.query, start, stop)
     if call.softcap is not None:
@@ -495,8 +532,9 @@ def attention_gradients(
         score_gradient *= 1 - (scores / call.softcap).square()
     score_gradient = score_gradient.to(key.dtype)
     query_gradient = (score_gradient @ key).unflatten(2, (-1, stop - start)).flatten(1, 2)
-    key_gradient = score_gradient.transpose(-1, -2) @ (query * call.scaling)
-    return significance, query_gradient * call.scaling, key_gradient, value_gradient
+    key_gradient = score_gradient.transpose(-1, -2) @ (query * (call.scaling * rule.key))
+    query_gradient = query_gradient * (call.scaling * rule.query)
+    return significance, query_gradient, key_gradient, value_gradient
 
 
 def _call(

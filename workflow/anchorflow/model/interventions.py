@@ -20,7 +20,7 @@ from anchorflow.model.attention_function import Intervention, LayerPrefix, inter
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.last_tokens import FIRST_TOKEN, Ended, OnRows, Words, leave_room
 from anchorflow.model.layer_kinds import runs_again
-from anchorflow.model.layers import keep_outputs, resume
+from anchorflow.model.layers import Resumed, keep_outputs, resume
 from anchorflow.model.logits import (
     Answers,
     answers_after,
@@ -40,13 +40,15 @@ Setting = TypeVar("Setting", bound=NamedTuple)
 class IntervenedRun(NamedTuple):
     """A run of queries that differs from the untouched one from ``start`` on.
 
-    Up to the output of layer ``start - 1``, the queries are as in the untouched run.
+    Up to the output of layer ``start - 1``, the queries are as in the untouched run; ``changed``
+    makes another output of it, from which the layers above run.
     """
 
     prefix: Prefix | None
     start: int
     interventions: tuple[Intervention, ...] = ()
     on_words: OnRows = lambda _: ()  # interventions on the tokens of label words that follow
+    changed: Callable[[Resumed], Resumed] = lambda output: output
 
 
 def answers_of_runs(
@@ -97,7 +99,8 @@ def answers_of_runs(
         ended = follow(plain)
     score(plain, ended)
     for run in runs:
-        with resume(model, kept[run.start - 1]) if run.start > 0 else nullcontext():
+        above = run.changed(kept[run.start - 1]) if run.start > 0 else None
+        with nullcontext() if above is None else resume(model, above):
             ended = follow(run)
         score(run, ended)
     answers += answers_after(model, states, batch.label_tokens, top_tokens)

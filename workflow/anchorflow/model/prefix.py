@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from anchorflow.model.attention_function import (
+    PADDING,
     Attention,
     AttentionCall,
     Intervention,
@@ -63,10 +64,14 @@ class Prefix:
         """The prefix with the keys and values of only some of its tokens.
 
         ``kept`` has the increasing positions to keep in each layer, [1 or G, K], for all key heads
-        or for each one. If they are the first tokens alone, the state that queries find is theirs
-        as well; otherwise, it remains that of all tokens.
+        or for each one. Heads that keep fewer than others have ``PADDING`` after them, which no
+        query sees. If they are the first tokens alone, the state that queries find is theirs as
+        well; otherwise, it remains that of all tokens.
         """
         first, *others = kept.values()
+        whole = all(at.shape[1] == self.tokens and at.max() < PADDING for at in kept.values())
+        if whole and len(kept) == len(self.layers):
+            return self  # bit by bit, whichever keys a sliding window would skip
         alike = len(first) == 1 and all(torch.equal(other, first) for other in others)
         layers = {number: _some(self.layers[number], at) for number, at in kept.items()}
         preceding = self.preceding
@@ -105,7 +110,8 @@ class Prefix:
 
 def _some(layer: LayerPrefix, positions: Tensor) -> LayerPrefix:
     positions = positions.to(layer.key.device)
-    at = positions.expand(layer.key.shape[1], -1)[None, :, :, None]
+    there = positions.clamp(max=layer.tokens - 1)  # of padding, any key, since none sees it
+    at = there.expand(layer.key.shape[1], -1)[None, :, :, None]
 
     def some(kept: Tensor) -> Tensor:  # values may have other dimensions than keys
         return kept.gather(2, at.expand(-1, -1, -1, kept.shape[3]))

@@ -35,6 +35,7 @@ from anchorflow.model.prefix import Prefix
 from anchorflow.model.run_again import preceding_in_force
 
 _PROBE_TOKENS = 4
+_NO_PROJECTION = "the projection behind the heads is not found in every layer"
 _CLOSE = 0.02  # relative to the residual stream, which may be in bfloat16
 
 
@@ -328,8 +329,35 @@ class _Trace:
         if not any(float((other - rest).norm()) < limit for other in others):
             self.unexplained.add(layer)
 
+    def finds_projections(self, depth: int) -> bool:
+        """Whether what follows the heads is a plain projection in each of so many layers."""
+        known = all(isinstance(m, nn.Linear | Conv1D) for m in self.projections.values())
+        return known and len(self.projections) == depth
+
+    def weight(self, layer: int) -> Tensor:
+        """W_O of a layer, [H, D, hidden] in float32."""
+        module: Any = self.projections[layer]
+        weight = module.weight if isinstance(module, Conv1D) else module.weight.T
+        by_head: Tensor = weight.float().unflatten(0, (self.heads[layer], -1))
+        return by_head
+
     def _note_final(self, module: nn.Module, _: Any, output: Tensor) -> None:
         self.final, self.last = module, output
+
+
+@torch.no_grad()
+def output_projections(model: PreTrainedModel) -> list[Tensor]:
+    """W_O of every layer, [H, D, hidden] in float32, found by following a run of a few tokens."""
+    trace = _Trace(model)
+    tokens = torch.arange(_PROBE_TOKENS, device=model.device)[None]
+    with intervene(trace), trace.followed():
+        model.base_model(tokens, use_cache=False)
+    depth = len(attending_layers(model))
+    if not trace.finds_projections(depth):
+        raise InputError(
+            f"{type(model).__name__}: {_NO_PROJECTION}; leave out methods of compression by value."
+        )
+    return [trace.weight(layer) for layer in range(depth)]
 
 
 @torch.no_grad()
@@ -345,10 +373,9 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
     with intervene(trace), trace.followed():
         logits = model(input_ids=tokens, use_cache=False).logits
     depth, head = len(attending_layers(model)), model.get_output_embeddings()
-    known = all(isinstance(m, nn.Linear | Conv1D) for m in trace.projections.values())
     reason = None
-    if len(trace.projections) < depth or not known:
-        reason = "the projection behind the heads is not found in every layer"
+    if not trace.finds_projections(depth):
+        reason = _NO_PROJECTION
     elif trace.unexplained:
         place = attention_layers(model.config)[min(trace.unexplained)]
         reason = f"layer {place} does more than add its attention and its MLP"
@@ -363,18 +390,13 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
         )
     assert trace.final is not None and trace.last is not None
     hidden = head.weight.shape[1]
-    weights = []
-    for layer in range(depth):
-        module: Any = trace.projections[layer]
-        weight = module.weight if isinstance(module, Conv1D) else module.weight.T
-        weights.append(weight.float().unflatten(0, (trace.heads[layer], -1)))
     norms = [trace.norms.get(layer) for layer in range(depth)]
 
     def frozen(norm: nn.Module, output: Tensor) -> tuple[nn.Module, FrozenNorm]:
         return norm, FrozenNorm.of(norm, hidden, output.device)
 
     return HeadWrites(
-        weights,
+        [trace.weight(layer) for layer in range(depth)],
         [None if n is None else frozen(n, trace.written[layer]) for layer, n in enumerate(norms)],
         frozen(trace.final, trace.last),
     )

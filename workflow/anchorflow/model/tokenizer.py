@@ -90,3 +90,10 @@ def token_groups(label_tokens: Sequence[int]) -> list[int]:
     """
     first: dict[int, int] = {}
     return [first.setdefault(token, label) for label, token in enumerate(label_tokens)]
+
+
+def ordinary_tokens(tokenizer: Tokenizer, size: int) -> list[int]:
+    """The tokens among the first ``size`` ones that are not special."""
+    added = tokenizer.get_added_tokens_decoder().items()
+    special = {token for token, known in added if known.special}
+    return [token for token in range(size) if token not in special]

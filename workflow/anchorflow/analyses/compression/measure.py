@@ -1,15 +1,17 @@
 """Predictions from compressed demonstrations: only some of their keys and values are kept.
 
 [A] §3.2 keeps those of formatting and of whole label words; the other ``methods`` keep other
-positions. All keep the instruction, if there is one, since it is no demonstration. In addition, the
-anchors are kept as text (``text_anchor``), and attention to the label words is re-weighted by β,
-with everything kept and with the anchors alone.
+positions, or run them as a text of their own. All keep the instruction, if there is one, since it
+is no demonstration. In addition, attention to the label words is re-weighted by β, with everything
+kept and with the anchors alone.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -20,15 +22,15 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.compression import COMPRESSION
 from anchorflow.analyses.compression.methods import (
-    FOLDER,
     Demonstrations,
+    Kept,
     method,
     with_instruction,
     without_instruction,
 )
+from anchorflow.analyses.compression.observations import Asking, declares, observe
 from anchorflow.config.errors import InputError
-from anchorflow.config.registry import declared
-from anchorflow.model.attention_function import Attention, AttentionCall, attention_rows, intervene
+from anchorflow.model.attention_function import PADDING, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.beta_fit import answers_under, beta_of, reweighted_states
 from anchorflow.model.cell import Cell
@@ -44,14 +46,13 @@ from anchorflow.model.logits import (
 )
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
+from anchorflow.model.tokenizer import open_tokenizer
 from anchorflow.prepare.positions import positions_without_demonstrations
 from anchorflow.schemas.beta import BETA
 from anchorflow.schemas.frames import frame_schema, keyed
 from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
-
-OBSERVED = 32  # last tokens of the prefix whose attention methods can use; SnapKV's largest window
 
 
 class Setting(NamedTuple):
@@ -65,8 +66,7 @@ class Setting(NamedTuple):
     draw: int = 0
 
 
-TEXT_ANCHOR = "text_anchor"  # runs another text instead of keeping positions, so it has no file
-OF_TEXT = ("full", "first_only", TEXT_ANCHOR)  # queries follow a text that runs as it is
+TEXT_ANCHOR = "text_anchor"
 OF_STATES = (
     "Some of its layers carry a state from token to token, or select keys among all of a prompt, "
     "so kept keys and values alone do not hold what the demonstrations say "
@@ -74,6 +74,7 @@ OF_STATES = (
 )
 FULL, ANCHOR = Setting("full"), Setting("hidden_anchor")
 FIRST_ONLY = Setting("first_only")  # no demonstrations: all that there is to retain is lost
+BOTH = (FULL, FIRST_ONLY)  # what every method is compared with
 # Re-weighted settings, by the cache whose predictions they change.
 REWEIGHTED = {FULL: Setting("reweighted"), ANCHOR: Setting("reweighted_anchor")}
 
@@ -86,35 +87,14 @@ class Cache(NamedTuple):
 
     @property
     def kept(self) -> int:
-        """Tokens kept in each layer and head; if layers differ, their mean, rounded up."""
-        layers = self.prefix.layers.values()
-        return -(-sum(layer.tokens for layer in layers) // len(layers))
-
-
-class _Observe:
-    """The intervention that records attention of the last W tokens to the whole prefix."""
-
-    def __init__(self, tokens: int) -> None:
-        self._tokens = tokens
-        self.rows: dict[int, Tensor] = {}
-
-    def attend(self, call: AttentionCall, attention: Attention) -> Tensor:
-        tokens = call.query.shape[2]
-        rows = torch.arange(max(0, tokens - self._tokens), tokens, device=call.query.device)
-        self.rows[call.layer] = attention_rows(call, rows[None])[0]  # [H, W, P]
-        return attention(call)
-
-
-def observe(
-    model: PreTrainedModel, token_ids: Sequence[int], prompt: Mapping[str, Any]
-) -> Demonstrations:
-    """Run the demonstrations once, and record the keys, values, and attention that methods use.
-
-    ``token_ids`` are the P tokens that all prompts share, and ``prompt`` is any of these prompts.
-    """
-    observed = _Observe(OBSERVED)
-    prefix = compute_prefix(model, token_ids, observing=[observed])
-    return Demonstrations(prompt, prefix, observed.rows)
+        """Tokens kept in each layer and head; if these differ, their mean, rounded up."""
+        counts = [
+            Fraction(layer.tokens)
+            if layer.positions is None
+            else Fraction(int((layer.positions < PADDING).sum()), len(layer.positions))
+            for layer in self.prefix.layers.values()
+        ]
+        return ceil(sum(counts) / len(counts))
 
 
 def compress(
@@ -129,15 +109,20 @@ def compress(
     ``zero`` they begin at position 0, as in the authors' code for GPT2-XL. Anchors kept as text are
     a prompt of their own, so the query always follows them directly.
     """
-    if setting.method == TEXT_ANCHOR:
-        return _as_text(model, demonstrations)
     first = demonstrations.prefix.tokens if positions == "original" else 0
     if setting == FULL:
         return Cache(demonstrations.prefix, demonstrations.prefix.tokens)
-    if setting == FIRST_ONLY:
-        kept = torch.tensor(positions_without_demonstrations(demonstrations.prompt))[None]
-        everywhere = dict.fromkeys(demonstrations.prefix.layers, kept)
-        return Cache(demonstrations.prefix.keep(everywhere), first)
+    kept = None if setting == FIRST_ONLY else kept_of(demonstrations, setting)
+    if kept is None:
+        left = torch.tensor(positions_without_demonstrations(demonstrations.prompt))[None]
+        kept = dict.fromkeys(demonstrations.prefix.layers, left)
+    elif declares(setting.method, "AS_TEXT"):
+        return _as_text(model, demonstrations, kept)
+    return Cache(demonstrations.prefix.keep(kept), first)
+
+
+def kept_of(demonstrations: Demonstrations, setting: Setting) -> Kept | None:
+    """The positions in the prompt that a setting keeps; None if no whole demonstration fits."""
     choosable, rest = without_instruction(demonstrations)
     budget = len(choosable.anchors())
     if setting.share is not None:
@@ -145,19 +130,20 @@ def compress(
         budget = max(1, int(setting.share * choosable.prefix.tokens + 1e-9))
     chosen = method(setting.method)(choosable, budget, setting.draw)
     if min(indices.shape[1] for indices in chosen.values()) == 0:
+        if declares(setting.method, "WHOLE"):
+            return None
         raise InputError(
             f"{setting.method} keeps no token of the demonstrations of "
             f"{demonstrations.prompt['task']}; leave this method out."
         )
-    kept_of = with_instruction(chosen, rest, demonstrations.prompt)
-    return Cache(demonstrations.prefix.keep(kept_of), first)
+    return with_instruction(chosen, rest, demonstrations.prompt)
 
 
-def _as_text(model: PreTrainedModel, demonstrations: Demonstrations) -> Cache:
-    """The cache of the anchors run as a text of their own."""
+def _as_text(model: PreTrainedModel, demonstrations: Demonstrations, kept: Kept) -> Cache:
+    """The cache of kept tokens, the same in every layer, run as a text of their own."""
     tokens = demonstrations.prefix.tokens
     text = compute_prefix(
-        model, [demonstrations.prompt["token_ids"][p] for p in demonstrations.anchors()]
+        model, [demonstrations.prompt["token_ids"][p] for p in next(iter(kept.values()))[0]]
     )
     # In units of the whole prefix, so that sliding windows see the text directly before the query.
     positions = torch.arange(tokens - text.tokens, tokens)[None]
@@ -168,6 +154,28 @@ def _as_text(model: PreTrainedModel, demonstrations: Demonstrations) -> Cache:
     return Cache(replace(text, tokens=tokens, layers=layers), text.tokens)
 
 
+def _asked(
+    demonstrations: Demonstrations, setting: Setting, prompts: pl.DataFrame
+) -> Iterator[tuple[Demonstrations, pl.DataFrame]]:
+    """The demonstrations with the prompts that are answered from the same cache.
+
+    A method that chooses for each query has one cache for all queries with the same choice.
+    """
+    if setting in BOTH or not declares(setting.method, "PER_QUERY"):
+        yield demonstrations, prompts
+        return
+    shown: dict[tuple[int, ...], Demonstrations] = {}
+    rows: dict[tuple[int, ...], list[int]] = {}
+    for row, prompt in enumerate(prompts.iter_rows(named=True)):
+        own = replace(demonstrations, prompt=prompt)
+        kept = kept_of(own, setting)
+        choice = () if kept is None else tuple(next(iter(kept.values()))[0].tolist())
+        shown.setdefault(choice, own)
+        rows.setdefault(choice, []).append(row)
+    for choice, own in shown.items():
+        yield own, prompts[rows[choice]]
+
+
 def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> list[Setting]:
     """All requested settings, of which the first keeps everything and the second nothing.
 
@@ -176,26 +184,20 @@ def settings_of(methods: Sequence[str], shares: Sequence[float], draws: int) -> 
     at_anchors = [
         Setting(name, draw=draw)
         for name in methods
-        for draw in range(draws if _declares(name, "RANDOM") else 1)
+        for draw in range(draws if declares(name, "RANDOM") else 1)
     ]
     swept = [
-        Setting(name, share)
-        for share in shares
-        for name in methods
-        if _declares(name, "ANY_BUDGET")
+        Setting(name, share) for share in shares for name in methods if declares(name, "ANY_BUDGET")
     ]
     return [FULL, FIRST_ONLY, *at_anchors, *swept]
 
 
-def _declares(name: str, constant: str) -> bool:
-    """Whether a method's file sets this constant; ``text_anchor`` has no file."""
-    return name != TEXT_ANCHOR and bool(declared(FOLDER, name, constant, False))
-
-
 def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
-    """The demonstrations once, and the queries after every cache."""
+    """The demonstrations once, and again for what methods look at; queries after every cache."""
     caches = len(settings_of(spec["methods"], spec["shares"], spec["draws"]))
-    return Cost(prompts.demonstrations + caches * prompts.asked)
+    looks = ("REPEATS", "QUERIES")
+    runs = 1 + sum(any(declares(name, look) for name in spec["methods"]) for look in looks)
+    return Cost(runs * prompts.demonstrations + caches * prompts.asked)
 
 
 def measure_compression(
@@ -206,12 +208,13 @@ def measure_compression(
     batch_tokens: int,
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
+    asking: Asking | None = None,
 ) -> pl.DataFrame:
     """Predictions for every test text that fits the context, from every compressed cache.
 
     If β was fitted, ``prompts`` hold the training texts, too; these are not run, but share the
     prefix that β was fitted on. ``betas``, each [L, H, N], go by the cache on which they were
-    fitted, one of ``REWEIGHTED``.
+    fitted, one of ``REWEIGHTED``. ``asking`` are the words with which kvzip asks to repeat.
     """
     words = Words.scored(prompts, scoring)
     prompts = leave_room(prompts, words)
@@ -225,7 +228,7 @@ def measure_compression(
     settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
     if runs_again(model.config):
         log.warning("Only text is compressed for model %s. %s", keys["model"], OF_STATES)
-        settings = [setting for setting in settings if setting.method in OF_TEXT]
+        settings = [way for way in settings if way in BOTH or declares(way.method, "AS_TEXT")]
         betas = {setting: beta for setting, beta in betas.items() if setting in settings}
     for fitted_on, beta in betas.items():
         if beta.numel() == 0:
@@ -234,18 +237,21 @@ def measure_compression(
                 + f"the cache {fitted_on.method}; delete that folder and run again."
             )
     token_ids = shared_token_ids(pl.concat([test, training]))
-    demonstrations = observe(model, token_ids, test.row(0, named=True))
+    methods = {setting.method for setting in settings} - {FIRST_ONLY.method}
+    demonstrations = observe(model, token_ids, test.row(0, named=True), methods, asking)
     budget = Budget(batch_tokens)
     with tqdm(total=len(settings), desc="compression", unit="cache", mininterval=1) as progress:
         for setting in settings:
-            cache = compress(model, demonstrations, setting, spec["positions"])
-            constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
-            answer = partial(_answer, model, cache, setting, betas.get(setting), words, constants)
-            for _, answered in run_batches(
-                measured, budget, model.device, answer, cache.prefix.tokens, cache.first_position
-            ):
-                parts += answered.rows
-                waiting += answered.waiting
+            for shown, asked in _asked(demonstrations, setting, measured):
+                cache = compress(model, shown, setting, spec["positions"])
+                constants = {**keys, "kept": cache.kept, "shared": len(token_ids)}
+                given = (setting, betas.get(setting), words, constants)
+                answer = partial(_answer, model, cache, *given)
+                for _, answered in run_batches(
+                    asked, budget, model.device, answer, cache.prefix.tokens, cache.first_position
+                ):
+                    parts += answered.rows
+                    waiting += answered.waiting
             progress.update()
     # The head runs once for all caches: reading its weights takes as long as a few prompts do.
     states, rows = [states for states, _ in waiting], [rows for _, rows in waiting]
@@ -318,7 +324,15 @@ def measure(cell: Cell) -> None:
             betas[cache] = beta_of(cell.read(name, BETA))
     examples = cell.examples(prompts)
     run = among(prompts.filter(demonstrations="fixed"), examples)
+    model = cell.model(run, cost, spec)
     compression = measure_compression(
-        cell.model(run, cost, spec), prompts, betas, spec, cell.batch_tokens, examples, cell.scoring
+        model,
+        prompts,
+        betas,
+        spec,
+        cell.batch_tokens,
+        examples,
+        cell.scoring,
+        Asking.of(open_tokenizer(cell.input.tokenizer)),
     )
     cell.write(COMPRESSION, compression, cell.described(compression=spec))

@@ -35,6 +35,12 @@ FAITHFULNESS = table(
         "nats",
     ),
     Column("attention", "float64", "attention, averaged over heads", "probability"),
+    Column(
+        "gim",
+        "float64",
+        "as gradient, with the gradient that flow.gradient describes as gim",
+        "nats",
+    ),
     keys="model task seed example edges control draw layer",
 )
 
@@ -46,13 +52,19 @@ FAITHFULNESS_SUMMARY = summary_of(
         Column(
             "estimate",
             "string",
-            "what is compared with cutting the edges in single layers: saliency; gradient and "
-            "integrated, which have a sign; attention",
+            "what is compared with cutting the edges in single layers: saliency; gradient, "
+            "integrated, and gim, which have a sign; attention",
         ),
     ),
     (
         Measure(
             "rank", "correlation of the ranks of layers by size, within each prompt", CORRELATION
+        ),
+        Measure(
+            "rank_difference",
+            "rank minus that of another estimate, within each prompt: for gim and integrated, of "
+            "gradient; for saliency, of attention",
+            (-2.0, 2.0),
         ),
         Measure(
             "sign", "share of layers in which the loss changes in the predicted direction", SHARE

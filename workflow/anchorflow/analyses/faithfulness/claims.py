@@ -1,4 +1,6 @@
-"""Whether saliency ranks layers as cutting does (after [A] §2)."""
+"""Whether saliency and GIM rank layers as cutting does (after [A] §2, and Edin et al. 2025)."""
+
+from functools import partial
 
 import polars as pl
 
@@ -9,19 +11,26 @@ from anchorflow.statistics.by_task import ratio_of_seed
 READS = ("faithfulness", "knockout")
 
 
-def rank_of(run: Run, estimate: str = "saliency") -> Sampled:
-    """Rank correlation over layers of an estimate with the effect of cutting label_to_target."""
+def rank_of(
+    run: Run, estimate: str = "saliency", measure: str = "rank", control: bool = False
+) -> Sampled:
+    """A measure of ranks over layers, of cutting label_to_target or random edges in its place."""
     cut = run.by_seed("knockout")
-    setting = {"edges": "label_to_target", "control": False, "estimate": estimate}
+    setting = {"edges": "label_to_target", "control": control, "estimate": estimate}
     seeds = {}
     for seed, rows in run.by_seed("faithfulness").items():
         if seed in cut:
-            wanted = rows.filter(pl.col("edges") == "label_to_target", ~pl.col("control"))
+            wanted = rows.filter(pl.col("edges") == "label_to_target", pl.col("control") == control)
             measured = faithfulness_measures(wanted, cut[seed])
             if not measured.is_empty():
-                seeds[seed] = ratio_of_seed(measured, [setting], ["rank"])
+                seeds[seed] = ratio_of_seed(measured, [setting], [measure])
     lacking = "the run does not compare label_to_target with cutting it in single layers "
     return Sampled.of_any(seeds, lacking + "(faithfulness.classes)")
+
+
+def gim_over_gradient(run: Run, control: bool = False) -> Sampled:
+    """Rank correlation of GIM minus that of attention times gradient, within each prompt."""
+    return rank_of(run, "gim", "rank_difference", control)
 
 
 _ASKED_FOR = {
@@ -42,6 +51,24 @@ CLAIMS = (
         Control(
             "attention from the target to label words in place of saliency",
             lambda run: rank_of(run, "attention"),
+        ),
+        form=DISCRIMINATING,
+        figure="faithfulness",
+        asked_for=_ASKED_FOR,
+    ),
+    # The softmax shifts attention elsewhere where much of it is cut, which random edges hold less.
+    Claim(
+        "gim_orders_layers",
+        "GIM (Edin et al. 2025) ranks layers by the effect of cutting the target's attention to "
+        "label words better than attention times gradient does",
+        "[A] §2",
+        "rank correlation over layers, within prompts, of the change that GIM predicts for cutting "
+        "these edges in that layer alone with the change of the loss, by size, minus that of the "
+        "change that attention times gradient predicts",
+        "difference of rank correlations",
+        gim_over_gradient,
+        Control(
+            "equally many random edges of the same rows", partial(gim_over_gradient, control=True)
         ),
         form=DISCRIMINATING,
         figure="faithfulness",

@@ -3,7 +3,8 @@
 ``saliency`` is I_l of [A] eq. 1, summed over the edges. ``gradient`` is minus the signed sum of
 attention times gradient: to first order, the change of the loss when the edges are cut.
 ``integrated`` averages the gradient along a path on which one layer's attention is scaled from 0 to
-its actual value (after Sundararajan et al. 2017, and Hao et al. 2021 for attention).
+its actual value (after Sundararajan et al. 2017, and Hao et al. 2021 for attention). ``gim`` is
+``gradient`` with the backward pass of Edin et al. 2025.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -20,6 +21,7 @@ from anchorflow.analyses.faithfulness import FAITHFULNESS
 from anchorflow.analyses.flow.measure import ALL, FlowSums, batch_saliency, label_loss
 from anchorflow.analyses.knockout.measure import CellEdges
 from anchorflow.model.attention_function import (
+    RULES,
     Attention,
     AttentionCall,
     chunk_probabilities,
@@ -165,12 +167,12 @@ def integrated_sums(model: PreTrainedModel, batch: Batch, edges: Tensor, steps: 
 
 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
-    """Every prompt forward and backward, twice more forward, and in steps from each layer on.
+    """Every prompt twice forward and backward, twice more forward, and in steps from each layer on.
 
     The further forward passes are for attention and for the inputs of integration.
     """
     inner = spec["steps"] * (depth + 1) / 2
-    return Cost((3 + inner) * prompts.whole, (1 + inner) * prompts.whole, whole=True)
+    return Cost((4 + inner) * prompts.whole, (2 + inner) * prompts.whole, whole=True)
 
 
 def measure_faithfulness(
@@ -224,12 +226,15 @@ def _estimates(
     sums, attention = EdgeSums(batch, edges), AttentionSums(edges)
     batch_saliency(model, batch, sums)
     sums.means(layers)  # raises if a layer is missing or its saliency is zero
+    gim = EdgeSums(batch, edges)
+    batch_saliency(model, batch, gim, RULES["gim"])
     with intervene(attention):
         target_label_logits(model, batch)
     columns = {
         "saliency": sums.saliency,
         "gradient": sums.gradient,
         "attention": attention.attention,
+        "gim": gim.gradient,
     }
     stacked = {name: torch.stack([of[at] for at in range(layers)]) for name, of in columns.items()}
     if steps:

@@ -14,9 +14,10 @@ _ESTIMATES = {
     "saliency": "saliency |A ⊙ ∂L/∂A|",
     "gradient": "saliency with its sign",
     "integrated": "integrated saliency",
+    "gim": "saliency with its sign, GIM",
     "attention": "attention",
 }
-_LOOKS = (("0", MARKERS[0]), ("1", MARKERS[1]), ("2", MARKERS[2]), ("0.55", "D"))
+_LOOKS = (("0", MARKERS[0]), ("1", MARKERS[1]), ("2", MARKERS[2]), ("#009E73", "v"), ("0.55", "D"))
 _PANELS = {
     "rank": "rank correlation of absolute\nvalues over layers, per prompt",
     "sign": "share of layers whose change\nhas the predicted sign",
@@ -55,7 +56,7 @@ def plot_faithfulness(
                     some = rows.filter(pl.col("control") == control)
                     axes.errorbar(
                         some["mean"],
-                        [classes.index(name) + 0.18 * (place - 1.5) for name in some["edges"]],
+                        [classes.index(name) + 0.16 * (place - 2) for name in some["edges"]],
                         xerr=None if control else spread(some),
                         color=color,
                         marker=marker,

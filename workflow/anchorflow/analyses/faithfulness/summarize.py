@@ -16,13 +16,15 @@ from anchorflow.statistics.by_task import (
 from anchorflow.statistics.estimates import Estimate, rank_correlations
 from anchorflow.statistics.settings import summarize_settings
 
-ESTIMATES = ("saliency", "gradient", "integrated", "attention")
-SIGNED = ("gradient", "integrated")
+ESTIMATES = ("saliency", "gradient", "integrated", "gim", "attention")
+SIGNED = ("gradient", "integrated", "gim")
+# The estimate on which another one is to improve.
+SIMPLER = {"saliency": "attention", "integrated": "gradient", "gim": "gradient"}
 _PROMPT = ["seed", "example", "edges", "control", "draw"]
 
 
 def faithfulness_measures(faithfulness: pl.DataFrame, knockout: pl.DataFrame) -> pl.DataFrame:
-    """Numerators and denominators of the three measures, for every prompt, class, and estimate.
+    """Numerators and denominators of the measures, for every prompt, class, and estimate.
 
     Layers in which cutting changes nothing at all have no sign to predict.
 
@@ -38,40 +40,53 @@ def faithfulness_measures(faithfulness: pl.DataFrame, knockout: pl.DataFrame) ->
             pl.col(*ESTIMATES, "loss_change")
         )
         change = np.array(texts["loss_change"].to_list(), np.float64)  # [prompts, layers]
-        for name in ESTIMATES:
-            if prompts[name].is_null().any():
-                continue
-            estimated = np.array(texts[name].to_list(), np.float64)  # [prompts, layers]
+        known = {
+            name: np.array(texts[name].to_list(), np.float64)  # [prompts, layers]
+            for name in ESTIMATES
+            if not prompts[name].is_null().any()
+        }
+        ranks = {n: rank_correlations(np.abs(of), np.abs(change)) for n, of in known.items()}
+        for name, estimated in known.items():
+            difference = ranks[name] - ranks.get(SIMPLER.get(name, ""), np.nan)
+            parts = {
+                **_means("rank", ranks[name]),
+                **_means("rank_difference", difference),
+                **_parts(estimated, change, name in SIGNED),
+            }
             frames.append(
                 texts.select(*_PROMPT, pl.lit(name).alias("estimate")).with_columns(
-                    **_parts(estimated, change, name in SIGNED)
+                    **{part: pl.Series(values, dtype=pl.Float64) for part, values in parts.items()}
                 )
             )
     return pl.concat(frames, how="diagonal")
 
 
-def _parts(estimated: Array, change: Array, signed: bool) -> dict[str, pl.Series]:
-    """Numerators and denominators from estimated and measured changes [prompts, layers]."""
-    rank = rank_correlations(np.abs(estimated), np.abs(change))
+def _means(name: str, values: Array) -> dict[str, Array]:
+    """Numerator and denominator of the mean of values [prompts], NaN where undefined."""
+    return {name: np.nan_to_num(values), f"{name}_whole": (~np.isnan(values)).astype(float)}
+
+
+def _parts(estimated: Array, change: Array, signed: bool) -> dict[str, Array]:
+    """Those of sign and slope, from estimated and measured changes [prompts, layers]."""
     changed = change != 0
     agree = (np.sign(estimated) == np.sign(change)) & changed
     measured = change if signed else np.abs(change)
-    parts = {
-        "rank": np.nan_to_num(rank),
-        "rank_whole": (~np.isnan(rank)).astype(float),
+    return {
         "sign": agree.sum(1) * float(signed),
         "sign_whole": changed.sum(1) * float(signed),
         # Summed over prompts, this is the slope of the regression through the origin.
         "slope": (estimated * measured).sum(1),
         "slope_whole": (estimated**2).sum(1),
     }
-    return {name: pl.Series(values, dtype=pl.Float64) for name, values in parts.items()}
 
 
 def summarize_faithfulness(
     faithfulness: pl.DataFrame, knockout: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
-    """How well each estimate agrees with cutting; unsigned estimates have no measure ``sign``."""
+    """How well each estimate agrees with cutting, and whether it does so better than a simpler one.
+
+    Unsigned estimates have no measure ``sign``, and only those in ``SIMPLER`` a difference.
+    """
     require_examples(faithfulness)
     if knockout.filter(pl.col("band") == "single").is_empty():
         raise InputError("knockout.layers: saliency is compared with single layers; add single.")
@@ -88,5 +103,9 @@ def summarize_faithfulness(
         return estimate_over_seeds(found, lambda seed: ratio_of_seed(seed, every, SUMMARY.measured))
 
     summary = summarize_settings(SUMMARY, settings, of_task, faithfulness, prompts, confidence)
-    without_sign = (pl.col("measure") == "sign") & ~pl.col("estimate").is_in(SIGNED)
-    return summary.filter(~without_sign)
+    having = {"sign": SIGNED, "rank_difference": [n for n in known if SIMPLER.get(n) in known]}
+    lacking = [
+        (pl.col("measure") == measure) & ~pl.col("estimate").is_in(list(estimates))
+        for measure, estimates in having.items()
+    ]
+    return summary.filter(~pl.any_horizontal(lacking))

@@ -113,7 +113,7 @@ ANALYSIS = Analysis(
     measured=Measured(
         sharded=True, twins=True, message="Measuring saliency of attention for {task} in {model}"
     ),
-    summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "flow")),
+    summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "demonstrations")),
     figure=Presented(
         "Information flow over the layers (Fig. 3 of [A])", untrained={"untrained": "flow"}
     ),

@@ -26,8 +26,11 @@ from anchorflow.analyses.flow import FLOW
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import (
+    PLAIN,
+    RULES,
     Attention,
     AttentionCall,
+    GradientRule,
     LayerPrefix,
     attention_gradients,
     intervene,
@@ -36,6 +39,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.frozen_norms import norms_of
 from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.logits import label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
@@ -252,15 +256,15 @@ def _kept(kept: dict[int, Tensor], layer: int, shape: tuple[int, int], like: Ten
 class Saliency:
     """The intervention that reports I_l to a sink during the backward pass."""
 
-    def __init__(self, sink: SaliencySink) -> None:
-        self._sink = sink
+    def __init__(self, sink: SaliencySink, rule: GradientRule = PLAIN) -> None:
+        self._sink, self._rule = sink, rule
         self.leaves: dict[int, tuple[Tensor, Tensor]] = {}
 
     def attend(self, call: AttentionCall, _: Attention) -> Tensor:
         """The output of attention, [B, H, T, D], whose backward pass measures saliency."""
         shared = (None, None) if call.prefix is None else self._leaves(call, call.prefix)
         output: Tensor = _MeasuredAttention.apply(
-            call.query, call.key, call.value, *shared, call, self._sink
+            call.query, call.key, call.value, *shared, call, self._sink, self._rule
         )
         return output
 
@@ -286,11 +290,12 @@ class _MeasuredAttention(torch.autograd.Function):
         prefix_value: Tensor | None,
         call: AttentionCall,
         sink: SaliencySink,
+        rule: GradientRule,
     ) -> Tensor:
         ctx.save_for_backward(query, key, value, prefix_key, prefix_value)
         nothing = query.new_empty(0)  # the rest of the call must not keep tensors of the graph
         ctx.rest = replace(call, query=nothing, key=nothing, value=nothing, prefix=None)
-        ctx.sink = sink
+        ctx.sink, ctx.rule = sink, rule
         return plain_attention(call)
 
     @staticmethod
@@ -307,7 +312,7 @@ class _MeasuredAttention(torch.autograd.Function):
         query_gradient = torch.empty_like(call.query)
         key_gradient, value_gradient = torch.zeros_like(call.key), torch.zeros_like(call.value)
         for start, stop in row_chunks(call):
-            significance, *parts = attention_gradients(call, output_gradient, start, stop)
+            significance, *parts = attention_gradients(call, output_gradient, start, stop, ctx.rule)
             keys = call.keys_of(start, stop)
             query_gradient[:, :, start:stop] = parts[0]
             key_gradient[:, :, keys] += parts[1]
@@ -315,9 +320,8 @@ class _MeasuredAttention(torch.autograd.Function):
             rows = slice(start + before, stop + before)
             ctx.sink.take(call.layer, rows, keys, significance)
         unshared = (query_gradient, key_gradient[:, :, before:], value_gradient[:, :, before:])
-        if not before:
-            return *unshared, None, None, None, None
-        return *unshared, key_gradient[:, :, :before], value_gradient[:, :, :before], None, None
+        shared = (key_gradient[:, :, :before], value_gradient[:, :, :before])
+        return *unshared, *(shared if before else (None, None)), None, None, None
 
 
 def label_loss(logits: Tensor, batch: Batch) -> Tensor:
@@ -329,9 +333,11 @@ def label_loss(logits: Tensor, batch: Batch) -> Tensor:
     return cross_entropy(logits, batch.labels.to(logits.device), reduction="sum")
 
 
-def batch_saliency(model: PreTrainedModel, batch: Batch, sink: SaliencySink) -> None:
+def batch_saliency(
+    model: PreTrainedModel, batch: Batch, sink: SaliencySink, rule: GradientRule = PLAIN
+) -> None:
     """Run a batch forward and backward; every layer reports its saliency to ``sink``."""
-    with intervene(Saliency(sink)):
+    with intervene(Saliency(sink, rule)), norms_of(model, rule):
         loss = label_loss(label_logits(model, batch), batch)
         loss.backward()
 
@@ -344,11 +350,15 @@ class SharedSaliency:
     share, runs backward once per example.
     """
 
-    def __init__(self, model: PreTrainedModel, token_ids: Sequence[int]) -> None:
-        self._model = model
+    def __init__(
+        self, model: PreTrainedModel, token_ids: Sequence[int], rule: GradientRule = PLAIN
+    ) -> None:
+        self._model, self._rule = model, rule
         self._sink: SaliencySink | None = None
         self._example = 0
-        self.prefix = compute_prefix(model, token_ids, Saliency(self), differentiable=True)
+        with norms_of(model, rule):
+            own = Saliency(self, rule)
+            self.prefix = compute_prefix(model, token_ids, own, differentiable=True)
 
     def take(
         self, layer: int, rows: slice, keys: slice, saliency: Tensor, examples: slice = ALL
@@ -360,8 +370,8 @@ class SharedSaliency:
 
     def measure(self, batch: Batch, sink: SaliencySink) -> None:
         """Run a batch of queries forward and backward; layers report saliency to ``sink``."""
-        queries = Saliency(sink)
-        with intervene(self.prefix, queries):
+        queries, frozen = Saliency(sink, self._rule), norms_of(self._model, self._rule)
+        with intervene(self.prefix, queries), frozen:
             label_loss(label_logits(self._model, batch), batch).backward()
         self._sink = sink
         shared = [self.prefix.layers[layer] for layer in queries.leaves]
@@ -369,7 +379,7 @@ class SharedSaliency:
         gradients: list[Any] = [leaf.grad for pair in queries.leaves.values() for leaf in pair]
         for self._example in range(batch.size):
             of_example = [gradient[self._example, None] for gradient in gradients]
-            with intervene(Saliency(self)):
+            with intervene(Saliency(self, self._rule)), norms_of(self._model, self._rule):
                 # All examples of all batches need the prefix's graph.
                 torch.autograd.backward(outputs, of_example, retain_graph=True)
 
@@ -386,10 +396,11 @@ def measure_flow(
     batch_tokens: int,
     demonstrations: str = "per_example",
     examples: Collection[int] | None = None,
+    gradient: str = "plain",
 ) -> pl.DataFrame:
     """S_wp, S_pq, and S_ww in every layer, with their controls, for every prompt.
 
-    Prompts that exceed the model's context are left out.
+    Prompts that exceed the model's context are left out. ``gradient`` is one of ``RULES``.
 
     Source: Wang et al. 2023, eq. 1-4.
     """
@@ -398,11 +409,12 @@ def measure_flow(
     parts = [pl.DataFrame(schema=frame_schema(FLOW))]
     if measured.is_empty():
         return parts[0]
-    report: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model)
+    rule = RULES[gradient]
+    report: Callable[[Batch, SaliencySink], None] = partial(batch_saliency, model, rule=rule)
     before = 0
     # A state's gradient with respect to the demonstrations is not kept: prompts run whole.
     if demonstrations == "fixed" and not runs_again(model.config):
-        shared = SharedSaliency(model, shared_token_ids(chosen))
+        shared = SharedSaliency(model, shared_token_ids(chosen), rule)
         report, before = shared.measure, shared.prefix.tokens
         # The bound counts demonstrations too, but batches are of queries alone.
         longest = int(measured["tokens"].to_numpy().max())
@@ -461,5 +473,6 @@ def measure(cell: Cell) -> None:
     examples = cell.examples(prompts)
     run = among(runnable(prompts, spec["demonstrations"]), examples)
     model = cell.model(run, cost, spec)
-    flow = measure_flow(model, prompts, cell.batch_tokens, spec["demonstrations"], examples)
+    how = spec["demonstrations"], examples, spec["gradient"]
+    flow = measure_flow(model, prompts, cell.batch_tokens, *how)
     cell.write(FLOW, flow, cell.described(flow=spec))

@@ -5,6 +5,9 @@ output in a prompt with permuted label words. If the head carries the task, the 
 Classes count alike in the mean, see :func:`means_over_classes`.
 """
 
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
 import polars as pl
 import torch
 from torch import Tensor
@@ -22,6 +25,8 @@ from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.target_attention import RecordOutputs, ReplaceOutputs, means_over_classes
 from anchorflow.model.tokenizer import token_groups
 from anchorflow.random_draws import Draw
+
+Ran = TypeVar("Ran")
 
 
 class _Shifted:
@@ -74,7 +79,7 @@ def function_vectors(
     first_of = torch.tensor(token_groups(prompt["label_tokens"]))
     label = first_of[intact.labels.cpu()]
     with torch.no_grad():
-        of_intact, _, _ = _run(model, intact)
+        of_intact, _, _ = run_with_heads(model, intact, LastTokens.logits)
     depth, heads = len(of_intact), of_intact[0].shape[1]
     if changed is None or intact.size < 2:
         nothing = torch.full((intact.size, depth, heads), torch.nan).numpy()
@@ -90,27 +95,14 @@ def function_vectors(
     altered = measured.with_columns(pl.Series("token_ids", ids))
     permuted = keep_together(model, altered, compute_prefix(model, token_ids), budget)
     with torch.no_grad():
-        of_permuted, logits, kept = _run(model, permuted)
-        before = _chances(logits, label)
+        of_permuted, logits, kept = run_with_heads(model, permuted, LastTokens.logits)
         means = [
             {layer: means_over_classes(outputs, label) for layer, outputs in found.items()}
             for found in (of_intact, of_permuted)
         ]
         effects = torch.stack(
-            [
-                torch.stack(
-                    [
-                        _chances(_replaced(model, permuted, mean, kept, layer, head), label)
-                        - before
-                        for layer in range(depth)
-                        for head in range(heads)
-                    ],
-                    -1,
-                )
-                for mean in means
-            ],
-            1,
-        ).unflatten(-1, (depth, heads))  # [2 measures, 2 kinds of prompts, B, L, H]
+            [effects_of_means(model, permuted, mean, kept, label, logits) for mean in means], 1
+        )  # [2 measures, 2 kinds of prompts, B, L, H]
     odds, probability = effects.cpu().numpy()
     gradient = _to_first_order(model, permuted, means[0], of_permuted, label)
     return permuted.examples, {
@@ -120,22 +112,45 @@ def function_vectors(
     }
 
 
-def _run(
-    model: PreTrainedModel, tokens: LastTokens
-) -> tuple[dict[int, Tensor], Tensor, dict[int, Resumed]]:
-    """Heads' outputs by layer, logits of label words, and the layers' outputs."""
+def run_with_heads(
+    model: PreTrainedModel, tokens: LastTokens, run: Callable[[LastTokens, PreTrainedModel], Ran]
+) -> tuple[dict[int, Tensor], Ran, dict[int, Resumed]]:
+    """Heads' outputs by layer, [B, H, D], what ``run`` gives, and the layers' outputs."""
     recorded = RecordOutputs()
     depth = len(attention_layers(model.config))
     with keep_outputs(model, range(depth)) as kept, intervene(tokens, recorded):
-        logits = tokens.logits(model)
-    return recorded.found, logits, kept
+        found = run(tokens, model)
+    return recorded.found, found, kept
+
+
+def effects_of_means(
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    mean: Mapping[int, Tensor],
+    kept: Mapping[int, Resumed],
+    label: Tensor,
+    logits: Tensor,
+) -> Tensor:
+    """What each head's mean output, in place of its own, changes in each prompt, [2, B, L, H].
+
+    The two are log-odds and probability of the true ``label``, [B]. ``mean`` has outputs by layer,
+    [B, H, D], and ``logits``, [B, C], are those before.
+    """
+    heads = mean[0].shape[1]
+    before = _chances(logits, label)
+    changes = [
+        _chances(_replaced(model, tokens, mean, kept, layer, head), label) - before
+        for layer in range(len(mean))
+        for head in range(heads)
+    ]
+    return torch.stack(changes, -1).unflatten(-1, (len(mean), heads))
 
 
 def _replaced(
     model: PreTrainedModel,
     tokens: LastTokens,
-    mean: dict[int, Tensor],
-    kept: dict[int, Resumed],
+    mean: Mapping[int, Tensor],
+    kept: Mapping[int, Resumed],
     layer: int,
     head: int,
 ) -> Tensor:

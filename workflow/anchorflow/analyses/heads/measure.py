@@ -31,7 +31,7 @@ from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import compute_prefix, shared_token_ids
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import HeadWrites, RecordWrites, Scales, find_writes
-from anchorflow.model.tokenizer import open_tokenizer, token_groups
+from anchorflow.model.tokenizer import open_tokenizer, ordinary_tokens, token_groups
 from anchorflow.prepare.positions import (
     KINDS,
     kinds_of,
@@ -385,11 +385,8 @@ def random_sequences(
     and the same again. ``first`` stands for BOS if the model's configuration names none.
     """
     config = model.config.get_text_config()
-    special = [
-        token for token, added in tokenizer.get_added_tokens_decoder().items() if added.special
-    ]
     size = min(tokenizer.get_vocab_size(), model.get_input_embeddings().weight.shape[0])
-    usable = np.setdiff1d(np.arange(size), special)
+    usable = np.array(ordinary_tokens(tokenizer, size))
     context = getattr(config, "max_position_embeddings", None) or 1 + 2 * REPEATED
     count = min(REPEATED, (context - 1) // 2, len(usable))
     if count < 2:

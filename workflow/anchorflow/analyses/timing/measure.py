@@ -23,9 +23,9 @@ from anchorflow.analyses.compression.measure import (
     Cache,
     Setting,
     compress,
-    observe,
 )
 from anchorflow.analyses.compression.methods import Demonstrations
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.timing import TIMING
 from anchorflow.model.attention_function import Intervention, intervene
 from anchorflow.model.batches import Batch, batches_of, runnable

@@ -1,6 +1,11 @@
 """Activations of one prompt transplanted into another."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary
+from anchorflow.config.cell_names import with_same_words
+from anchorflow.config.errors import InputError
 from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
 from anchorflow.schemas import measures as m
@@ -10,26 +15,30 @@ DONOR = Column(
     "donor",
     "string",
     "the donor prompt; other_texts: the demonstrations' texts are exchanged, each for one of "
-    "another class, with the same label words; permuted: every class has the label word of another "
+    "another class, with the same label words; other_task: each for one of another task with the "
+    "same label word; permuted: every class has the label word of another "
     "class; drawn: the demonstrations' label words are exchanged; none: no transplant",
 )
 
 WHAT = Column(
     "what",
     "string",
-    "keys_values: keys and values that the query attends to; residual: the output of a layer, from "
+    "keys_values: keys and values that the query attends to; keys, values: one of them, with the "
+    "prompt's own other ones; residual: the output of a layer, from "
     "which the layers above are run; prompt: the whole donor; none",
 )
 
 PLACES = Column(
     "places",
     "string",
-    "tokens of the demonstrations whose activations are transplanted, described in "
+    "tokens whose activations are transplanted, described in "
     "the configuration reference at transplant.places; none",
 )
 
 SIDE = Column(
-    "side", "string", "which layers: first, middle, or last ones; all; at, a single one; none"
+    "side",
+    "string",
+    "which layers: first, middle, or last ones; window, some in a row; all; at, a single one; none",
 )
 
 FIRST_LAYER = Column("layer", "int32", "first of these layers; -1 for none")
@@ -75,6 +84,26 @@ TRANSPLANT_SUMMARY = summary_of(
 )
 
 
+def check(config: Mapping[str, Any]) -> None:
+    """Refuse donors of other tasks where no two have the same label words, and a target alone."""
+    spec = config["transplant"]
+    if not spec["places"]:
+        return
+    if "other_task" in spec["donors"] and not any(
+        with_same_words(task, config["tasks"]) for task in config["tasks"]
+    ):
+        raise InputError(
+            "transplant.donors: other_task needs two tasks with the same label words, and the run "
+            "has none; give a task the labels of another one (tasks.*.labels), or the other one "
+            "them under a name (tasks.*.label_words), or leave other_task out."
+        )
+    if "target" in spec["places"] and "residual" not in spec["what"]:
+        raise InputError(
+            "transplant.places: at the target, only outputs of layers are transplanted; add "
+            "residual to transplant.what, or leave target out."
+        )
+
+
 ANALYSIS = Analysis(
     subject="activation transplants in {}",
     category=CAUSES,
@@ -88,4 +117,5 @@ ANALYSIS = Analysis(
     figure=Presented("Activation transplants from a prompt with other label words"),
     table=Presented("Activation transplants from a prompt with other label words"),
     asked_for="transplant.places",
+    check=check,
 )

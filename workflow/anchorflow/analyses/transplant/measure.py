@@ -25,8 +25,8 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.transplant import TRANSPLANT
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import LayerPrefix
-from anchorflow.model.batches import Batch
+from anchorflow.model.attention_function import intervene
+from anchorflow.model.batches import Batch, runnable
 from anchorflow.model.cell import Cell
 from anchorflow.model.interventions import (
     CUTS_AT_ONCE,
@@ -36,19 +36,23 @@ from anchorflow.model.interventions import (
     measure_interventions,
 )
 from anchorflow.model.last_tokens import FIRST_TOKEN
-from anchorflow.model.layer_kinds import attention_layers
+from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.layers import Resumed, keep_outputs
-from anchorflow.model.logits import Answers
+from anchorflow.model.logits import Answers, target_states
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.run_again import hidden_states
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.prepare.positions import label_word_tokens, matched_positions
 from anchorflow.prepare.samples import exchanged
 from anchorflow.random_draws import generator
+from anchorflow.schemas.prompts import PROMPTS
 
 log = logging.getLogger(__name__)
 
-OTHER_TEXTS = "other_texts"  # the donor whose label words are the recipient's
+OTHER_TEXTS, OTHER_TASK = "other_texts", "other_task"  # donors with the recipient's label words
+SAME_WORDS = (OTHER_TEXTS, OTHER_TASK)
+TARGET = "target"
+_EXCHANGED = {"keys_values": ("key", "value"), "keys": ("key",), "values": ("value",)}
 _NO_WORDS = (
     "No transplants from %s label words: no two label words of task %s have the same number of "
     "tokens, so none can replace another (transplant.donors)."
@@ -57,6 +61,10 @@ _NO_TEXTS = (
     "No transplants from %s: a label has more than half of the demonstrations of task %s, or a "
     "text has no other token than the first one and those with characters of the template "
     "(transplant.donors)."
+)
+_NO_TASK = (
+    "No transplants from %s: no other task of the run that fits the context has the label words of "
+    "task %s; give one these labels (tasks.*.labels, tasks.*.label_words)."
 )
 WITH_LABEL_WORDS = ("label", "one_label", "demonstrations")
 
@@ -88,37 +96,48 @@ def settings_of(
     depths: int,
     draws: int,
     depth: int,
+    window: int = 0,
 ) -> list[Setting]:
     """All requested settings, and the donors' own answers.
 
-    ``depths`` is how many numbers of layers to take, evenly spaced; see :func:`bands_at`.
+    ``depths`` is how many numbers of layers to take, evenly spaced; see :func:`bands_at`. At the
+    target, only the residual stream is taken.
     """
     found = []
     for donor in donors:
         for draw in range(draws):
             found.append(own_answer(donor, draw))
             for vectors in what:
-                bands = bands_at(vectors, depths, depth)
+                bands = bands_at(vectors, depths, depth, window)
                 found += [
-                    Setting(donor, vectors, at, draw, *band) for at in places for band in bands
+                    Setting(donor, vectors, at, draw, *band)
+                    for at in places
+                    if at != TARGET or vectors == "residual"
+                    for band in bands
                 ]
     return found
 
 
 def _requested(spec: Mapping[str, Any], depth: int) -> list[Setting]:
     how = spec["places"], spec["donors"], spec["what"], spec["depths"], spec["draws"]
-    return settings_of(*how, depth)
+    return settings_of(*how, depth, spec["window"])
 
 
-def bands_at(what: str, depths: int, depth: int) -> list[tuple[str, int, int]]:
+def bands_at(what: str, depths: int, depth: int, window: int = 0) -> list[tuple[str, int, int]]:
     """Side, first layer, and number of layers of each band of layers that is taken.
 
     For keys and values: all layers, each third, and the first or last l layers for ``depths``
-    evenly spaced l. For the residual stream: single layers, the last before each of these l.
+    evenly spaced l. With a ``window``, of so many layers: all layers, and ``depths`` windows,
+    evenly spaced from the first to the last one. For the residual stream: single layers, the last
+    before each l.
     """
     numbers = sorted({round(depth * step / depths) for step in range(1, depths)} - {0})
     if what == "residual":
         return [("at", number - 1, 1) for number in numbers]
+    if window:
+        last = max(0, depth - window)
+        starts = sorted({round(last * step / max(1, depths - 1)) for step in range(depths)})
+        return [("all", 0, depth), *(("window", start, window) for start in starts if last)]
     third = max(1, depth // 3)
     numbers = sorted({*numbers, third} - {depth})
     bands = [("all", 0, depth)]
@@ -181,12 +200,7 @@ def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[
     labels = prompt["demonstration_labels"]
     if 2 * max(map(labels.count, labels)) > len(labels):
         return None
-    fields = len(prompt["field_names"])
-    merged = {0, *prompt["merged_positions"]}
-    spans = [
-        [token for token in range(start, end) if token not in merged]
-        for start, end in zip(prompt["field_starts"], prompt["field_ends"], strict=True)
-    ]
+    fields, spans = len(prompt["field_names"]), _field_tokens(prompt)
     replaced: dict[int, int] = {}
     for k, other in enumerate(exchanged(labels, random)):
         for field in range(fields):
@@ -196,6 +210,47 @@ def donor_texts(prompt: Mapping[str, Any], random: np.random.Generator) -> dict[
             tokens = cycle(prompt["token_ids"][token] for token in source)
             replaced.update(zip(span, tokens, strict=False))
     return replaced
+
+
+def texts_of_other_task(
+    prompt: Mapping[str, Any], other: Mapping[str, Any], random: np.random.Generator
+) -> dict[int, int] | None:
+    """As :func:`donor_texts`, with texts of the demonstrations of another task's prompt.
+
+    Every text is exchanged for that of a demonstration with the same label word, all fields in a
+    row, so that label words and template stay. None if the other prompt lacks a label word, or a
+    text has no tokens of its own.
+    """
+    words, others = (_words_of_demonstrations(each) for each in (prompt, other))
+    spans, sources = _field_tokens(prompt), _field_tokens(other)
+    fields, of_other = len(prompt["field_names"]), len(other["field_names"])
+    replaced: dict[int, int] = {}
+    for word in sorted(set(words)):
+        alike = [k for k, of_demonstration in enumerate(others) if of_demonstration == word]
+        shown = [k for k, of_demonstration in enumerate(words) if of_demonstration == word]
+        if not alike:
+            return None
+        for k, source in zip(shown, cycle(random.permutation(alike).tolist()), strict=False):
+            own = [*chain(*spans[k * fields : (k + 1) * fields])]
+            text = [*chain(*sources[source * of_other : (source + 1) * of_other])]
+            if not own or not text:
+                return None
+            tokens = cycle(other["token_ids"][token] for token in text)
+            replaced.update(zip(own, tokens, strict=False))
+    return replaced
+
+
+def _words_of_demonstrations(prompt: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    return [tuple(prompt["word_tokens"][label]) for label in prompt["demonstration_labels"]]
+
+
+def _field_tokens(prompt: Mapping[str, Any]) -> list[list[int]]:
+    """The tokens of each field alone, as ``field_starts``, without the prompt's first token."""
+    merged = {0, *prompt["merged_positions"]}
+    return [
+        [token for token in range(start, end) if token not in merged]
+        for start, end in zip(prompt["field_starts"], prompt["field_ends"], strict=True)
+    ]
 
 
 def places_of(
@@ -238,11 +293,16 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     settings = _requested(spec, depth)
     donors = len(spec["donors"]) * spec["draws"]
     above = {
-        setting: 1 - (setting.layer + (setting.what != "keys_values")) / depth
+        setting: 1 - (setting.layer + (setting.what not in _EXCHANGED)) / depth
         for setting in settings
     }
-    again = sum(share for setting, share in above.items() if setting.what == "residual")
-    asked = sum(above.values()) + ceil(len(settings) / CUTS_AT_ONCE)
+    again = sum(
+        share
+        for setting, share in above.items()
+        if setting.what == "residual" and setting.places != TARGET
+    )
+    groups = ceil(len(settings) / CUTS_AT_ONCE)
+    asked = sum(above.values()) + groups * (1 + (TARGET in spec["places"]))
     return Cost(
         (1 + donors + again) * prompts.demonstrations + asked * prompts.asked,
         copies=1 + donors + CUTS_AT_ONCE,
@@ -256,15 +316,24 @@ def measure_transplant(
     batch_tokens: int,
     examples: Collection[int] | None = None,
     scoring: Mapping[str, Any] = FIRST_TOKEN,
+    other: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Predictions under every setting of :func:`settings_of`; see :func:`measure_interventions`.
 
-    The recipient's own answer is added.
+    The recipient's own answer is added. ``other`` are prompts of another task with the same label
+    words, if there are any.
     """
+    at_target = any(setting.places == TARGET for setting in settings)
+    if at_target and scoring["scoring"] != "first_token" and runs_again(model.config):
+        raise InputError(
+            "transplant.places: at the target of a model that carries a state from token to token, "
+            "label words are scored by their first tokens only; leave target out, or set "
+            '"scoring: first_token".'
+        )
     return measure_interventions(
         model,
         prompts,
-        lambda chosen: _Runs(model, chosen, settings),
+        lambda chosen: _Runs(model, chosen, settings, other),
         TRANSPLANT,
         batch_tokens,
         examples,
@@ -291,9 +360,15 @@ class _Runs(Interventions[Setting]):
     unmodified = (UNTOUCHED,)
 
     def __init__(
-        self, model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+        self,
+        model: PreTrainedModel,
+        prompts: pl.DataFrame,
+        settings: Sequence[Setting],
+        other: pl.DataFrame | None = None,
     ) -> None:
         self._model = model
+        self._other = None if other is None else runnable(other, "fixed").head(1)
+        self._of_batch: tuple[Batch | None, dict[tuple[str, int], Mapping[int, Tensor]]] = None, {}
         self._prompt = prompts.row(0, named=True)
         self._token_ids = shared_token_ids(prompts)
         self._shared = len(self._token_ids)
@@ -325,10 +400,10 @@ class _Runs(Interventions[Setting]):
         if key not in self._donors:
             self._donors[key] = self._donor(setting)
             if self._donors[key] is None:
-                why = _NO_TEXTS if setting.donor == OTHER_TEXTS else _NO_WORDS
+                why = {OTHER_TEXTS: _NO_TEXTS, OTHER_TASK: _NO_TASK}.get(setting.donor, _NO_WORDS)
                 log.warning(why, setting.donor, self._task)
         donor = self._donors[key]
-        if donor is None or setting.places == "none":
+        if donor is None or setting.places in ("none", TARGET):
             return donor is not None
         of_places = (setting.donor, setting.places, setting.draw)
         if of_places not in self._places:
@@ -349,6 +424,11 @@ class _Runs(Interventions[Setting]):
         changed = frozenset(range(len(spans)))
         if setting.donor == OTHER_TEXTS:
             replaced = donor_texts(self._prompt, self._random(setting))
+        elif setting.donor == OTHER_TASK:
+            replaced = None
+            if self._other is not None and len(self._other):
+                other = self._other.row(0, named=True)
+                replaced = texts_of_other_task(self._prompt, other, self._random(setting))
         else:
             words = donor_words(self._prompt, setting.donor, self._random(setting)) or {}
             changed = frozenset(words)
@@ -362,13 +442,50 @@ class _Runs(Interventions[Setting]):
     def columns(self, batch: Batch, ran: BatchRun[Setting], plain: Answers) -> Mapping[str, Any]:
         """The number of places at which vectors are taken."""
         setting = ran.setting
-        places = self._places.get((setting.donor, setting.places, setting.draw))
-        return {"tokens": pl.lit(0 if places is None else len(places))}
+        places = self._places.get((setting.donor, setting.places, setting.draw)) or []
+        return {"tokens": pl.lit(1 if setting.places == TARGET else len(places))}
 
     def intervened(self, setting: Setting) -> Callable[[Batch], IntervenedRun]:
         """The recipient's prefix with the vectors taken from the donor."""
+        if setting.places == TARGET:
+            return partial(self._at_target, setting)
         run = self._intervened(setting)
         return lambda _: run
+
+    def _at_target(self, setting: Setting, batch: Batch) -> IntervenedRun:
+        """The recipient's run with the donor's output of a layer at the targets."""
+        taken = self._at_targets(setting, batch)[setting.layer]
+
+        def changed(own: Resumed) -> Resumed:
+            hidden, rest = hidden_states(own.output)
+            hidden = hidden.clone()
+            hidden[self._targets(batch, own, hidden)] = taken.to(hidden.device)
+            return replace(own, output=hidden if rest is None else (hidden, *rest))
+
+        return IntervenedRun(self.untouched, setting.layer + 1, changed=changed)
+
+    def _at_targets(self, setting: Setting, batch: Batch) -> Mapping[int, Tensor]:
+        """The donor's outputs at the targets by layer, run once for all settings of a batch."""
+        if self._of_batch[0] is not batch:
+            self._of_batch = batch, {}
+        key, known = (setting.donor, setting.draw), self._of_batch[1]
+        if key not in known:
+            donor = self._donors[key]
+            assert donor is not None
+            with keep_outputs(self._model, self._kept) as outputs, intervene(donor.run.prefix):
+                target_states(self._model, batch)
+            ended = {n: (of, hidden_states(of.output)[0]) for n, of in outputs.items()}
+            known[key] = {n: at[self._targets(batch, of, at)] for n, (of, at) in ended.items()}
+        return known[key]
+
+    def _targets(
+        self, batch: Batch, resumed: Resumed, hidden: Tensor
+    ) -> tuple[slice | Tensor, ...]:
+        """The index of the target of every example in the hidden states of a layer's output."""
+        before = self._shared if runs_again(self._model.config) else 0  # which run again, too
+        rows = (batch.target_rows + before).to(hidden.device)
+        examples = torch.arange(batch.size, device=hidden.device)
+        return *(slice(None),) * resumed.batch, examples, rows
 
     def _intervened(self, setting: Setting) -> IntervenedRun:
         """The variant of :meth:`intervened`, which is the same for all batches."""
@@ -383,11 +500,13 @@ class _Runs(Interventions[Setting]):
         layers, differ = dict(self._recipient.prefix.layers), False
         for number in range(setting.layer, setting.layer + setting.layers):
             recipient, taken = layers[number], donor.run.prefix.layers[number]
-            layers[number] = LayerPrefix(
-                _with_donor(recipient.key, taken.key, at, 2),
-                _with_donor(recipient.value, taken.value, at, 2),
-            )
-            differ |= not torch.equal(recipient.value, layers[number].value)
+            exchanged = {
+                part: _with_donor(getattr(recipient, part), getattr(taken, part), at, 2)
+                for part in _EXCHANGED[setting.what]
+            }
+            layers[number] = replace(recipient, **exchanged)
+            part = "value" if "value" in exchanged else "key"
+            differ |= not torch.equal(getattr(recipient, part), exchanged[part])
         self._check_differs(setting, differ)
         return IntervenedRun(replace(self._recipient.prefix, layers=layers), setting.layer)
 
@@ -408,7 +527,7 @@ class _Runs(Interventions[Setting]):
 
     def _check_differs(self, setting: Setting, differ: bool) -> None:
         # In the first layer, equal label words have equal vectors whatever the texts are.
-        if not differ and setting.places in WITH_LABEL_WORDS and setting.donor != OTHER_TEXTS:
+        if not differ and setting.places in WITH_LABEL_WORDS and setting.donor not in SAME_WORDS:
             layer = attention_layers(self._model.config)[setting.layer]
             raise InputError(
                 f"transplant: {setting.what} at label words of model {self._prompt['model']} do "
@@ -425,4 +544,5 @@ def _with_donor(recipient: Tensor, donor: Tensor, at: Tensor, dimension: int) ->
 
 def measure(cell: Cell) -> None:
     settings = _requested(cell.spec, cell.depth)
-    cell.measure(TRANSPLANT, cost, partial(measure_transplant, settings=settings))
+    other = cell.read("other_task", PROMPTS) if cell.input.get("other_task") else None
+    cell.measure(TRANSPLANT, cost, partial(measure_transplant, settings=settings, other=other))

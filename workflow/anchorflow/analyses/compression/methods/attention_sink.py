@@ -1,9 +1,8 @@
 """The first four tokens and the last ones (StreamingLLM, Xiao et al. 2024)."""
 
-from anchorflow.analyses.compression.methods import Demonstrations, Kept, everywhere
+from anchorflow.analyses.compression.methods import SINKS, Demonstrations, Kept, everywhere
 
 ANY_BUDGET = True
-SINKS = 4  # first tokens, which attract attention whatever they are; the paper's number
 
 
 def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:

@@ -6,7 +6,10 @@ because the query is not known yet. Query heads that share a key head vote toget
 averaged over five neighboring positions.
 """
 
+from collections.abc import Mapping, Sequence
+
 import torch
+from torch import Tensor
 from torch.nn.functional import avg_pool1d
 
 from anchorflow.analyses.compression.methods import Demonstrations, Kept, largest
@@ -17,16 +20,36 @@ _POOL = 5  # pooling kernel, which keeps neighbors of a chosen token together
 
 
 def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
-    budget = min(budget, demonstrations.prefix.tokens)
-    window = min(_WINDOW, max(1, budget // 4))
-    kept = {}
-    for number, layer in demonstrations.prefix.layers.items():
+    layers = len(demonstrations.prefix.layers)
+    return voted(
+        demonstrations,
+        [budget] * layers,
+        window_of(min(budget, demonstrations.prefix.tokens)),
+        demonstrations.observed,
+    )
+
+
+def window_of(budget: int) -> int:
+    """The number of last tokens that vote."""
+    return min(_WINDOW, max(1, budget // 4))
+
+
+def voted(
+    demonstrations: Demonstrations,
+    budgets: Sequence[int],
+    window: int,
+    votes_of: Mapping[int, Tensor],
+) -> Kept:
+    """The last tokens, and those with most votes, within the budget of each layer.
+
+    ``votes_of`` is [H, W, P] by layer, of which a window of the last rows counts.
+    """
+    kept, tokens = {}, demonstrations.prefix.tokens
+    for budget, (number, layer) in zip(budgets, demonstrations.prefix.layers.items(), strict=True):
         groups = layer.key.shape[1]
-        seen = demonstrations.observed[number][:, -window:, :-window].unflatten(0, (groups, -1))
+        seen = votes_of[number][:, -window:, :-window].unflatten(0, (groups, -1))
         votes = avg_pool1d(seen.sum(2).mean(1), _POOL, 1, _POOL // 2)
-        chosen = largest(votes, min(budget - window, votes.shape[1]))
-        last = torch.arange(
-            demonstrations.prefix.tokens - window, demonstrations.prefix.tokens, device=votes.device
-        )
+        chosen = largest(votes, min(budget, tokens) - window)
+        last = torch.arange(tokens - window, tokens, device=votes.device)
         kept[number] = torch.cat([chosen, last.expand(groups, -1)], 1)
     return kept

@@ -1,0 +1,13 @@
+"""Random whole demonstrations that fit the budget, labels balanced, as a text of their own."""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept
+from anchorflow.analyses.compression.whole_demonstrations import at_random
+
+ANY_BUDGET = True
+WHOLE = True
+RANDOM = True
+AS_TEXT = True
+
+
+def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
+    return at_random(demonstrations, budget, draw, balanced=True)

@@ -1,0 +1,16 @@
+"""Whole demonstrations nearest to each query that fit the budget, as a text of their own.
+
+Texts are as similar as BM25 over their tokens says.
+"""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept
+from anchorflow.analyses.compression.whole_demonstrations import nearest
+
+ANY_BUDGET = True
+WHOLE = True
+PER_QUERY = True
+AS_TEXT = True
+
+
+def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
+    return nearest(demonstrations, budget)

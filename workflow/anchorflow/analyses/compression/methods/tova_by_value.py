@@ -1,0 +1,16 @@
+"""As tova, with attention times the norm of what a value writes, |W_O v| (Guo et al. 2024).
+
+The norm is that behind the output projection of each query head.
+"""
+
+from anchorflow.analyses.compression.methods import Demonstrations, Kept, largest
+
+ANY_BUDGET = True
+WRITES = True
+
+
+def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
+    return {
+        layer: largest((rows[:, -1] * demonstrations.written[layer]).mean(0, keepdim=True), budget)
+        for layer, rows in demonstrations.observed.items()
+    }

@@ -1,0 +1,100 @@
+"""What vectors recover of what demonstrations add, and how similar local vectors are."""
+
+import numpy as np
+import polars as pl
+
+from anchorflow.analyses.vectors import ALL, COSINES, NO_LAYER
+from anchorflow.analyses.vectors import VECTORS_SUMMARY as SUMMARY
+from anchorflow.arrays import Array
+from anchorflow.statistics import by_task, change
+from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
+from anchorflow.statistics.settings import estimate_settings, settings_of, summarize_settings
+
+_GRADED = {"recovery": "accuracy", "recovered_probability": "probability"}
+MEASURES = tuple(name for name in SUMMARY.measured if name not in COSINES)
+_KEYS = ["seed", "example"]
+
+
+def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
+    """Accuracy, the true label's probability, and parts of what is recovered, for every answer.
+
+    Of a vector whose layer is chosen, rows are repeated with the layer -1. ``recovery`` is the
+    change against no demonstrations, and ``recovery_whole`` that with all of them.
+    """
+    chosen = answers.filter("chosen").with_columns(layer=pl.lit(NO_LAYER, pl.Int32))
+    rows = pl.concat([answers, chosen]).with_columns(
+        accuracy=change.ACCURACY,
+        probability=pl.col("probabilities").list.get(pl.col("label")).cast(pl.Float64),
+    )
+    plain = rows.filter(vector="none").select(*_KEYS, "number", *_GRADED.values())
+    for number, suffix in ((0, "_without"), (ALL, "_with")):
+        of = plain.filter(number=number).drop("number")
+        rows = rows.join(of, on=_KEYS, suffix=suffix, maintain_order="left")
+    return rows.select(
+        *_KEYS,
+        *SUMMARY.settings,
+        *_GRADED.values(),
+        *change.VOCABULARY,
+        **{name: pl.col(of) - pl.col(f"{of}_without") for name, of in _GRADED.items()},
+        **{
+            f"{name}_whole": pl.col(f"{of}_with") - pl.col(f"{of}_without")
+            for name, of in _GRADED.items()
+        },
+    )
+
+
+def undefined_recovery(measured: pl.DataFrame, confidence: float) -> list[str]:
+    """The measures whose whole is not clearly above 0: the interval of its mean reaches 0."""
+    whole = measured.filter(vector="none", number=ALL)
+
+    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
+        values = rows.sort("example").select(f"{name}_whole" for name in _GRADED).to_numpy()
+        return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(rows))
+
+    low, _ = by_task.estimate_over_seeds(whole, of_seed).interval(confidence)
+    return [name for name, end in zip(_GRADED, low, strict=True) if not end > 0]
+
+
+def summarize_vectors(
+    answers: pl.DataFrame, similarity: pl.DataFrame, prompts: pl.DataFrame, confidence: float
+) -> pl.DataFrame:
+    """Answers under every vector, by layer; see :func:`summarize_settings`."""
+    by_task.require_examples(answers)
+    settings = settings_of(vector_measures(answers), SUMMARY)
+
+    def of_task(rows: pl.DataFrame) -> Estimate:
+        measured = vector_measures(rows)
+        lacking = undefined_recovery(measured, confidence)
+        known = np.tile([name not in lacking for name in MEASURES], len(settings))
+
+        def where_known(values: Array) -> Array:
+            kept: Array = np.where(known, values, np.nan)
+            return kept
+
+        return estimate_settings(measured, settings, MEASURES).map(where_known)
+
+    parts = [
+        summarize_settings(
+            SUMMARY, settings, of_task, answers, prompts, confidence, measures=MEASURES
+        )
+    ]
+    if not similarity.is_empty():
+        own = pl.col(*COSINES).cast(pl.Float64)
+        control = [pl.col(f"{name}_control").cast(pl.Float64).alias(name) for name in COSINES]
+        keys = [*_KEYS, "layer"]
+        both = [
+            similarity.select("model", "task", *keys, *of).with_columns(source=pl.lit(source))
+            for source, of in (("own", [own]), ("random", control))
+        ]
+        rows = pl.concat(both).with_columns(vector=pl.lit("local"), number=pl.lit(ALL, pl.Int32))
+
+        def of_cosines(some: pl.DataFrame) -> Estimate:
+            return estimate_settings(some, of_layers, COSINES)
+
+        of_layers = settings_of(rows, SUMMARY)
+        parts.append(
+            summarize_settings(
+                SUMMARY, of_layers, of_cosines, rows, prompts, confidence, measures=COSINES
+            )
+        )
+    return pl.concat(parts)
