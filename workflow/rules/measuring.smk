@@ -30,6 +30,9 @@ OTHER_SPECS = {
     "override": override_spec,
 }
 
+# Files that some analyses load by name.
+FURTHER_MODULES = {"override": ["analyses/compression/methods/hidden_anchor.py"]}
+
 # What some read besides, if the configuration asks for it.
 OTHER_READS = {
     "transplant": {
@@ -64,7 +67,7 @@ def prompts_with_same_words(wildcards):
 
 def params_of_measuring(name, declared):
     """The code and the settings of an analysis; attention has no section."""
-    params = analysis(name)
+    params = analysis(name, *FURTHER_MODULES.get(name, ()))
     if name in config:
         params["spec"] = OTHER_SPECS.get(name, section(name, *declared.without))
     if declared.builds_prompts:

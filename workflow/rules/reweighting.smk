@@ -26,6 +26,7 @@ use rule measure as measure_reweighting with:
         predictions="results/reweighting/{model}/{task}/{seed}/predictions.parquet",
         inputs="results/reweighting/{model}/{task}/{seed}/inputs.parquet",
         prompts="results/reweighting/{model}/{task}/{seed}/prompts.parquet",
+        routing="results/reweighting/{model}/{task}/{seed}/routing.parquet",
     log:
         "logs/measure_reweighting/{model}/{task}/{seed}.log",
     priority: PRIORITIES["measure_reweighting"]

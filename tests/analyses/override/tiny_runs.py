@@ -1,18 +1,12 @@
-"""Tiny runs of override, for the tests of memory and of cost."""
+"""A tiny run of override, for the test of cost."""
 
 from anchorflow.analyses.override import measure as override
-from anchorflow.analyses.override.measure import measure_override
-from tiny_cells import TABLE, Limited, called
+from tiny_cells import TABLE, called
 
 WORDS = [" a", " b", " c"]
 FIT = {"learning_rates": [0.1], "epochs": 2, "batch_size": 0, "examples_per_label": 4 / 3}
 SPEC = {"ways": ["full", "hidden_anchor", "reweighted", "reweighted_anchor"], "fit": FIT}
 SPEC |= {"positions": "original"}
-LIMITED: dict[str, Limited] = {
-    "override": lambda model, table: measure_override(
-        model, called(table, "fixed", "training"), WORDS, SPEC, 1000
-    )
-}
 COUNTED = {
     "override": (
         override,

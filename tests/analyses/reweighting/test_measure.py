@@ -91,6 +91,24 @@ def test_inputs_of_baselines_are_answered_as_test_texts_are_without_and_with_eac
     np.testing.assert_allclose(found, both["probabilities"].to_list(), rtol=1e-5)
 
 
+def test_routing_is_a_further_method_that_changes_no_other_and_tells_its_coefficients() -> None:
+    model, prompts = tiny_model("llama"), prompts_with(KINDS)
+    plain = measure_reweighting(model, prompts, WORDS, SPEC, 40)
+    routed = measure_reweighting(model, prompts, WORDS, {**SPEC, "routing_rank": 2}, 40)
+    for name in ("beta", "descent", "predictions", "inputs"):
+        before, after = getattr(plain, name), getattr(routed, name)
+        more = after.filter(method="routed") if "method" in after.columns else after.clear()
+        assert_frame_equal(after.join(more, on=after.columns, how="anti"), before)
+    answers = routed.predictions.filter(method="routed")
+    assert len(answers) == 5 and not answers["label_mass"].is_null().any()
+    layers, heads = (plain.beta[name].n_unique() for name in ("layer", "head"))
+    counts = routed.routing.group_by("part").len().rows()
+    assert dict(counts) == {"direction": 2 * layers, "head": heads * layers}
+    assert plain.routing.is_empty() and plain.routing.schema == routed.routing.schema
+    moved = routed.routing.with_columns(from_start=pl.col("value") - (pl.col("part") == "head"))
+    assert 0.05 < moved["from_start"].abs().max() < 0.21  # two steps of at most .1 each
+
+
 def test_further_rates_are_fitted_each_by_itself_and_the_chosen_one_once() -> None:
     model, prompts = tiny_model("llama"), prompts_with(KINDS)
     further = {**SPEC, "further_rates": [0.1, 0.01]}

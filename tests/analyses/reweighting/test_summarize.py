@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from anchorflow.analyses.reweighting import INPUT_ANSWERS, REWEIGHTING_SUMMARY
+from anchorflow.analyses.reweighting import INPUT_ANSWERS, REWEIGHTING_SUMMARY, ROUTING
 from anchorflow.analyses.reweighting.plot import agreement_of_seeds, mean_factors
 from anchorflow.analyses.reweighting.summarize import (
     MEASURES,
@@ -14,6 +14,7 @@ from anchorflow.analyses.reweighting.summarize import (
     table_1,
 )
 from anchorflow.analyses.reweighting.tabulate import tabulate_reweighting
+from anchorflow.schemas.beta import BETA
 from anchorflow.schemas.frames import frame_schema
 from constructed.reweighting import ANSWERS, BASELINES, TRUTH, predictions_of, prompts_of
 from constructed.rows import frame
@@ -78,6 +79,26 @@ def test_a_prompt_s_bias_is_that_of_its_answers_to_inputs_without_content() -> N
     assert bias["mean"].to_list() == pytest.approx([(0.75 * np.log2(3) - 1) / 2] * 2)
     assert bias["low"][0] < bias["mean"][0] < bias["high"][0]
     assert summary.filter(measure="domain_bias").is_empty()
+
+
+def test_methods_that_are_fitted_tell_how_many_numbers_are() -> None:
+    predictions, (prompts, auxiliary) = predictions_of("m", "news", 2), prompts_of("m", "news", 2)
+    routed = predictions.filter(method="reweighted").with_columns(method=pl.lit("routed"))
+    tables = {
+        name: frame([{"seed": seed} for seed in range(2) for _ in range(count)], table, task="news")
+        for name, table, count in (("beta", BETA, 24), ("routing", ROUTING, 10))
+    }
+    summary = summarize_reweighting(
+        pl.concat([predictions, routed]), prompts, auxiliary, 0.9, BASELINES, **tables
+    )
+    fitted = summary.filter(measure="parameters")
+    assert fitted.select("method", "task", "mean", "low").rows() == [
+        (method, task, count, None)
+        for method, count in (("reweighted", 24), ("routed", 10))
+        for task in ("news", "average")
+    ]
+    shown = tabulate_reweighting(summary).table.filter(method="routed", measure="parameters")
+    assert shown["news"].item() == "10"
 
 
 def test_the_gain_s_interval_is_that_of_paired_differences() -> None:

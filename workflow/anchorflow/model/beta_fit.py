@@ -36,7 +36,11 @@ from anchorflow.model.last_tokens import Ended, LastTokens, Words, together
 from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.logits import Answers, answers_after
 from anchorflow.model.prefix import KeepKeys
+from anchorflow.model.routing import Directions, Route, Routing
 from anchorflow.random_draws import generator
+
+# β, [L, H, N] or [B, L, H, N], or the coefficients of another way to change attention.
+Weights = Tensor | Routing
 
 
 class Reweight:
@@ -81,7 +85,7 @@ class Reweight:
 def label_scores(
     model: PreTrainedModel,
     tokens: LastTokens,
-    beta: Tensor | None = None,
+    beta: Weights | None = None,
     words: Words | None = None,
 ) -> Tensor:
     """Scores of the label words; the label probabilities are their softmax.
@@ -101,7 +105,7 @@ def label_scores(
 def answers_under(
     model: PreTrainedModel,
     tokens: LastTokens,
-    beta: Tensor | None,
+    beta: Weights | None,
     words: Words | None,
     top_tokens: int,
     *observing: Intervention,
@@ -121,7 +125,7 @@ def answers_under(
 def _scores_and_logits(
     model: PreTrainedModel,
     tokens: LastTokens,
-    beta: Tensor | None,
+    beta: Weights | None,
     words: Words,
     *observing: Intervention,
 ) -> tuple[Tensor, Tensor]:
@@ -130,21 +134,26 @@ def _scores_and_logits(
     with intervene(kept, tokens, *observing, *weighted):
         logits = tokens.vocabulary_logits(model)
 
-    def on_rows(count: int) -> list[Reweight]:
+    def on_rows(count: int) -> list[Intervention]:
         return [reweight for row in range(count) for reweight in _weighted(beta, tokens, row)]
 
     return words.scores(model, Ended.last(model, tokens, kept, weighted), logits, on_rows), logits
 
 
 def reweighted_states(
-    model: PreTrainedModel, tokens: LastTokens, beta: Tensor | None = None, *observing: Intervention
+    model: PreTrainedModel,
+    tokens: LastTokens,
+    beta: Weights | None = None,
+    *observing: Intervention,
 ) -> Tensor:
     """Final hidden states at the target under β, [B, hidden]; see :func:`answers_after`."""
     with intervene(tokens, *observing, *_weighted(beta, tokens)):
         return tokens.states(model)
 
 
-def _weighted(beta: Tensor | None, tokens: LastTokens, row: int = 0) -> list[Reweight]:
+def _weighted(beta: Weights | None, tokens: LastTokens, row: int = 0) -> list[Intervention]:
+    if isinstance(beta, Routing):
+        return [Route(beta, tokens.rows + row)]
     return [] if beta is None else [Reweight.last(beta, tokens, row)]
 
 
@@ -219,9 +228,9 @@ class Fitted(NamedTuple):
 class _Running:
     """A fit under way: its β, its Adam, and the steps so far."""
 
-    def __init__(self, planned: Planned, shape: Sequence[int]) -> None:
+    def __init__(self, planned: Planned, start: Tensor) -> None:
         self.rate = planned.descent.learning_rate
-        self.beta = torch.zeros(*shape, device=planned.rows.device, requires_grad=True)
+        self.beta = start.to(planned.rows.device, copy=True).requires_grad_()
         self.optimizer = torch.optim.Adam([self.beta], lr=self.rate)
         self.batches = planned.descent.batches(planned.rows, planned.random)
         self.steps: list[Step] = []
@@ -242,20 +251,23 @@ def fit_side_by_side(
     training: LastTokens,
     plans: Sequence[Planned],
     words: Words | None = None,
+    directions: Directions | None = None,
 ) -> list[Fitted]:
     """Run several fits of β to subsets of the same texts; one pass is one step of every fit.
 
     Each fit has its own β, state of Adam, and order of texts, and takes the same steps as it would
     alone, up to rounding. A fit that diverges ends; the others continue. If memory runs out, fewer
     fits share a pass. All training texts have the same demonstrations. With ``words``, the scores
-    of whole words are fitted instead of first tokens ([A]).
+    of whole words are fitted instead of first tokens ([A]). With ``directions``, the coefficients
+    of :class:`Routing` take the place of β.
 
     Source: Wang et al. 2023, eq. 10.
     """
     count = training.label_positions.shape[1]
     heads = model.config.get_text_config().num_attention_heads
-    shape = (len(attention_layers(model.config)), heads, count)
-    fits = [_Running(planned, shape) for planned in plans]
+    start = torch.zeros(len(attention_layers(model.config)), heads, count)
+    start = start if directions is None else directions.start(heads)
+    fits = [_Running(planned, start) for planned in plans]
     at_once = len(fits)
     while current := [
         (fit, *batch) for fit in fits if not fit.diverged and (batch := next(fit.batches, None))
@@ -263,7 +275,7 @@ def fit_side_by_side(
         losses: list[float] = []
         while len(losses) < len(current):
             some = current[len(losses) :][:at_once]
-            descend = partial(_descend, model, training, some, words)
+            descend = partial(_descend, model, training, some, words, directions)
             ran = within_memory(descend, smallest=len(some) == 1)
             for found in ran:
                 losses += found
@@ -277,8 +289,13 @@ def fit_side_by_side(
     for fit, planned in zip(fits, plans, strict=True):
         if not fit.diverged:  # unless its last step made it diverge
             learned = training.select(planned.rows)
-            fit.check(loss_under(model, learned, fit.beta.detach(), words))
+            fitted = _as_weights(fit.beta.detach(), directions)
+            fit.check(loss_under(model, learned, fitted, words))
     return [Fitted(fit.beta.detach().cpu(), fit.steps, fit.diverged) for fit in fits]
+
+
+def _as_weights(beta: Tensor, directions: Directions | None) -> Weights:
+    return beta if directions is None else Routing(beta, directions)
 
 
 def _descend(
@@ -286,6 +303,7 @@ def _descend(
     training: LastTokens,
     current: Sequence[tuple[_Running, int, Tensor]],
     words: Words | None,
+    directions: Directions | None,
 ) -> list[float]:
     """Run fits on their next texts, [B] rows each: their losses; sets the gradient of each β."""
     sizes = [len(rows) for _, _, rows in current]
@@ -295,7 +313,7 @@ def _descend(
     for fit, _, _ in current:
         fit.optimizer.zero_grad()
     beta = torch.stack([fit.beta for fit, _, _ in current])[fit_of_row]
-    scores = label_scores(model, some, beta, words)
+    scores = label_scores(model, some, _as_weights(beta, directions), words)
     losses = [
         cross_entropy(of_fit, labels)
         for of_fit, labels in zip(scores.split(sizes), some.labels.split(sizes), strict=True)
@@ -307,7 +325,7 @@ def _descend(
 
 @torch.no_grad()
 def loss_under(
-    model: PreTrainedModel, tokens: LastTokens, beta: Tensor, words: Words | None = None
+    model: PreTrainedModel, tokens: LastTokens, beta: Weights, words: Words | None = None
 ) -> float:
     """Mean cross-entropy of the true labels among the label words, in nats."""
     return cross_entropy(label_scores(model, tokens, beta, words), tokens.labels).item()
@@ -325,7 +343,7 @@ class Trial(NamedTuple):
 class Fit(NamedTuple):
     """A fitted β, how it was fitted, and the trials that selected the learning rate."""
 
-    beta: Tensor  # [L, H, N], float32
+    beta: Tensor  # [L, H, N], float32; or coefficients in its place
     descent: Descent
     steps: list[Step]
     trials: list[Trial]  # two for each learning rate; none if there is only one rate
@@ -340,6 +358,7 @@ def fit_reweighting(
     task: str,
     words: Words | None = None,
     further_rates: Sequence[float] = (),
+    directions: Directions | None = None,
 ) -> list[Fit]:
     """Fit β to all training texts, with the learning rate that is best on held-out texts.
 
@@ -350,7 +369,8 @@ def fit_reweighting(
     ``caches`` are the same training texts after one prefix, of which they see everything or, in a
     second cache, the anchors alone; there is one fit per cache. With ``further_rates``, β is also
     fitted to all training texts on the first cache, in the same order of texts. With ``words``, the
-    scores of whole words are fitted instead of first tokens.
+    scores of whole words are fitted instead of first tokens; with ``directions``, the coefficients
+    of :class:`Routing` instead of β.
     """
     training = together(caches)
     rates: list[float] = list(spec["learning_rates"])
@@ -368,7 +388,7 @@ def fit_reweighting(
             random = generator(seed, task, "reweighting", *([] if fold is None else [fold]))
             rows = every if fold is None else folds[fold]
             plans[number, rate, fold] = Planned(descent, rows, random)
-    done = fit_side_by_side(model, training, list(plans.values()), words)
+    done = fit_side_by_side(model, training, list(plans.values()), words, directions)
     fitted = dict(zip(plans, done, strict=True))
 
     def trials_of(number: int) -> Iterator[Trial]:
@@ -377,7 +397,7 @@ def fit_reweighting(
                 held_out = plans[number, rate, 1 - fold].rows
                 loss = float(np.inf)
                 if not fit.diverged:
-                    beta = fit.beta.to(held_out.device)
+                    beta = _as_weights(fit.beta.to(held_out.device), directions)
                     loss = loss_under(model, training.select(held_out), beta, words)
                 yield Trial(rate, fold, fit.steps, loss if np.isfinite(loss) else float(np.inf))
 

@@ -124,8 +124,9 @@ METHOD = Column(
     "string",
     "vanilla: plain in-context learning; many: with more demonstrations; reweighted: with "
     "attention to the label words multiplied by exp(β); reweighted_RATE: the same, fitted with "
-    "this learning rate; the others are baselines, described in the configuration reference at "
-    "reweighting.baselines",
+    "this learning rate; routed: with attention routed by principal directions "
+    "(reweighting.routing_rank); the others are baselines, described in the configuration "
+    "reference at reweighting.baselines",
 )
 COMPRESSED = Column(
     "method",

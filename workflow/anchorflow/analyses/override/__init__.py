@@ -1,4 +1,4 @@
-"""Whether demonstrations override what label words mean (Krishna Kumar 2025)."""
+"""Whether demonstrations override what label words mean (Kumar 2025)."""
 
 from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary, Tabulated
 from anchorflow.config.table import DIFFERENCE, SHARE, Column, Measure, table

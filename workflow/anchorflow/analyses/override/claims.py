@@ -1,4 +1,4 @@
-"""Whether demonstrations override what label words mean (Krishna Kumar 2025)."""
+"""Whether demonstrations override what label words mean (Kumar 2025)."""
 
 from anchorflow.analyses.override.summarize import over_exchanged, parts_of_seed, with_prior
 from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, Run, Sampled

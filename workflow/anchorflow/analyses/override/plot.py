@@ -8,8 +8,8 @@ from anchorflow.present import style as look
 from anchorflow.present.style import Paths, Style, small_multiples
 
 _FOLLOWED = {
-    "follows_mapping": "demonstrations' mapping",
-    "follows_prior": "prior: the answer without them",
+    "follows_mapping": "the demonstrations' mapping",
+    "follows_prior": "the prior",
     "follows_neither": "neither",
 }
 _WORDS = {DERANGED: "deranged", OWN: "own"}
@@ -29,13 +29,12 @@ def plot_override(summary: pl.DataFrame, style: Style, confidence: float, paths:
     answers.
     """
     tasks = look.tasks_in_order(summary)
-    title = "What answers follow where prior and demonstrations differ,\n"
+    title = "What answers follow, "
     title += look.describe(summary, confidence, "error bars")
     ways = summary.select("method", "words").unique(maintain_order=True).rows()
     places = [place + 0.4 * (place // 2) for place in range(len(ways))]
     colors = (style["colors"][0], style["colors"][1], "0.8")
     with small_multiples(style, 1, len(tasks), title) as (figure, (panels,)):
-        figure.set_figwidth(max(figure.get_figwidth(), len(tasks) * (0.6 + 0.32 * len(ways))))
         for axes, task in zip(panels, tasks, strict=True):
             for place, (method, words) in zip(places, ways, strict=True):
                 rows = summary.filter(task=task, method=method, words=words)
@@ -56,7 +55,7 @@ def plot_override(summary: pl.DataFrame, style: Style, confidence: float, paths:
                     linestyle="none",
                     elinewidth=0.8,
                     capsize=2,
-                    label="override rate: mapping of mapping and prior",
+                    label="override rate",
                 )
                 if means["exchanged"] is not None:
                     axes.hlines(
@@ -65,7 +64,7 @@ def plot_override(summary: pl.DataFrame, style: Style, confidence: float, paths:
                         place + 0.35,
                         color="black",
                         linestyle=(0, (2, 1)),
-                        label="the same with answers to other classes",
+                        label="that of exchanged answers",
                     )
             axes.set_ylim(0, 1.03)
             axes.set_title(task)

@@ -67,6 +67,22 @@ INPUT_ANSWERS = table(
     keys="model task seed baseline example method",
 )
 
+ROUTING = table(
+    "routing",
+    "one per (layer, part, number); no rows unless reweighting.routing_rank asks for them",
+    *f.CELL,
+    f.LAYER,
+    Column(
+        "part",
+        "string",
+        "direction: α of a pair of principal directions of queries and keys; head: γ of a head. "
+        "The target's logits of attention change by γ (q U) diag(α) (k U')ᵀ",
+    ),
+    Column("number", "int32", "which direction, the principal one first, or which head"),
+    Column("value", "float32", "fitted value", "1"),
+    keys="model task seed layer part number",
+)
+
 REWEIGHTING_SUMMARY = summary_of(
     "reweighting",
     (f.METHOD,),
@@ -90,6 +106,7 @@ REWEIGHTING_SUMMARY = summary_of(
             )
         ),
         *m.CALIBRATION,
+        Measure("parameters", "numbers that are fitted to the training texts"),
     ),
     (
         f.SKIPPED,
@@ -129,6 +146,7 @@ ANALYSIS = Analysis(
             "learning_rates": "learning_rates",
             "predictions": "reweighting",
             "inputs": "input_answers",
+            "routing": "routing",
             "prompts": "prompts",
         }
     ),
@@ -137,6 +155,8 @@ ANALYSIS = Analysis(
             "predictions": "reweighting/predictions",
             "auxiliary": "reweighting/prompts",
             "inputs": "reweighting/inputs",
+            "beta": "reweighting/beta",
+            "routing": "reweighting/routing",
             "prompts": "prompts",
         },
         ("statistics", "baselines"),

@@ -17,14 +17,27 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.compression.methods import Demonstrations, anchors_alone
-from anchorflow.analyses.reweighting import DESCENT, INPUT_ANSWERS, LEARNING_RATES, REWEIGHTING
+from anchorflow.analyses.reweighting import (
+    DESCENT,
+    INPUT_ANSWERS,
+    LEARNING_RATES,
+    REWEIGHTING,
+    ROUTING,
+)
 from anchorflow.analyses.reweighting.baselines import Observed, baseline, draw_inputs
 from anchorflow.analyses.reweighting.samples import draw_auxiliary
 from anchorflow.arrays import Array
 from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Intervention
 from anchorflow.model.batches import Batch, Budget, among, log_skipped, run_batches, runnable
-from anchorflow.model.beta_fit import Fit, Step, answers_under, fit_reweighting, label_scores
+from anchorflow.model.beta_fit import (
+    Fit,
+    Step,
+    Weights,
+    answers_under,
+    fit_reweighting,
+    label_scores,
+)
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import (
     FIRST_TOKEN,
@@ -37,6 +50,7 @@ from anchorflow.model.last_tokens import (
 from anchorflow.model.layer_kinds import attention_layers, runs_again
 from anchorflow.model.logits import check_finite
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
+from anchorflow.model.routing import Routing, principal_directions
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import RecordRows
 from anchorflow.prepare.prompts import PromptBuilder
@@ -60,6 +74,7 @@ class Reweighted(NamedTuple):
     learning_rates: pl.DataFrame  # LEARNING_RATES
     predictions: pl.DataFrame  # REWEIGHTING
     inputs: pl.DataFrame  # INPUT_ANSWERS
+    routing: pl.DataFrame  # ROUTING; no rows if not requested
 
 
 class _Way(NamedTuple):
@@ -86,6 +101,7 @@ SCHEMAS = {
     "learning_rates": LEARNING_RATES,
     "predictions": REWEIGHTING,
     "inputs": INPUT_ANSWERS,
+    "routing": ROUTING,
 }
 
 
@@ -94,7 +110,8 @@ def cost(prompts: Prompts, spec: Mapping[str, Any], _: int) -> Cost:
     training, rates = prompts.labels * spec["examples_per_label"], spec["learning_rates"]
     halves = len(rates) * (len(rates) > 1)  # of the texts, on which rates are compared
     anchored = len({*rates}) + halves if spec["anchors"] else 0
-    runs = len({*rates, *spec["further_rates"]}) + halves + anchored
+    routed = (len({*rates}) + halves) * bool(spec.get("routing_rank"))
+    runs = len({*rates, *spec["further_rates"]}) + halves + anchored + routed
     fitted = runs * spec["epochs"] * training * (1 + prompts.further)
     steps = spec["epochs"] * ceil(training / (spec["batch_size"] or training))
     once = 2 * prompts.once + 3 * training * (prompts.query + prompts.further)  # many, too
@@ -128,7 +145,8 @@ def measure_reweighting(
     caches = caches_of_training(model, test, training, prefix, budget, anchors)
     learned = caches[0]
     fits = _fitted(model, caches, spec, prompts, words)
-    betas = _betas(fits[0])
+    routing = _routed(model, learned, spec, prompts, words)
+    betas: dict[str, Weights] = {**_betas(fits[0]), **routing}
     total = len(test) + len(many) + (1 + len(betas)) * sum(map(len, inputs.values()))
     with tqdm(total=total, desc="reweighting", unit="example", mininterval=1) as progress:
         answering = _Answering(model, words, budget, progress, betas)
@@ -142,7 +160,7 @@ def measure_reweighting(
             ordered = many.sort("example")
             texts = ordered["example"].to_list(), ordered["label"].to_list()
             predicted.append(_predictions("many", *texts, answering.plain(many, longer)))
-    return _tables(fits, spec, prompts, pl.concat(predicted), answers)
+    return _tables(fits, routing, spec, prompts, pl.concat(predicted), answers)
 
 
 def caches_of_training(
@@ -181,6 +199,24 @@ def _fitted(
     return fits
 
 
+def _routed(
+    model: PreTrainedModel,
+    learned: LastTokens,
+    spec: Mapping[str, Any],
+    prompts: pl.DataFrame,
+    words: Words | None,
+) -> dict[str, Routing]:
+    """The routing that is fitted to the same texts as β, by method; none if not requested."""
+    rank = spec.get("routing_rank", 0)
+    if not rank:
+        return {}
+    directions = principal_directions(model, learned, rank)
+    task, seed = prompts.select("task", "seed").row(0)
+    (fit,) = fit_reweighting(model, [learned], spec, seed, task, words, directions=directions)
+    log.info("Routing: final loss %.3g.", fit.steps[-1].loss)
+    return {"routed": Routing(fit.beta, directions)}
+
+
 def _betas(fit: Fit) -> dict[str, torch.Tensor]:
     """β by method."""
     further = {f"reweighted_{rate:.12g}": other.beta for rate, other in fit.further.items()}
@@ -195,7 +231,7 @@ class _Answering:
     words: Words | None
     budget: Budget
     progress: "tqdm[Any]"
-    betas: Mapping[str, torch.Tensor]  # by method
+    betas: Mapping[str, Weights]  # by method
 
     def test_texts(self, test: pl.DataFrame, prefix: Prefix) -> _Answered:
         """Predictions for all test texts, without β and with that of every learning rate."""
@@ -247,9 +283,7 @@ class _Answering:
             ways[name] = _Way(_finite(name, baseline(name).predict(observed)))
         return ways, answers
 
-    def plain(
-        self, prompts: pl.DataFrame, prefix: Prefix, beta: torch.Tensor | None = None
-    ) -> _Way:
+    def plain(self, prompts: pl.DataFrame, prefix: Prefix, beta: Weights | None = None) -> _Way:
         """Predictions for the prompts of one protocol, in order of ``example``."""
 
         def answer(batch: Batch) -> tuple[list[int], _Way]:
@@ -277,6 +311,7 @@ class _Answering:
 
 def _tables(
     fits: Sequence[Fit],
+    routing: Mapping[str, Routing],
     spec: Mapping[str, Any],
     prompts: pl.DataFrame,
     predicted: pl.DataFrame,
@@ -293,6 +328,12 @@ def _tables(
         descent=keyed(_descent(fit), keys, DESCENT),
         learning_rates=keyed(_learning_rates(fit, spec), keys, LEARNING_RATES),
         predictions=keyed(predicted, keys, REWEIGHTING).sort("example", "method"),
+        routing=pl.concat(
+            [
+                pl.DataFrame(schema=frame_schema(ROUTING)),
+                *(keyed(_coefficients(each), keys, ROUTING) for each in routing.values()),
+            ]
+        ),
         inputs=pl.concat(
             [
                 pl.DataFrame(schema=frame_schema(INPUT_ANSWERS)),
@@ -376,14 +417,14 @@ def _joined(parts: Sequence[_Way]) -> _Way:
 def label_probabilities(
     model: PreTrainedModel,
     tokens: LastTokens,
-    beta: torch.Tensor | None = None,
+    beta: Weights | None = None,
     words: Words | None = None,
 ) -> Array:
     """Softmax over the scores of the label words, [B, C]; see :func:`label_scores`."""
     return _softmax(label_scores(model, tokens, beta, words), tokens, beta)
 
 
-def _softmax(scores: torch.Tensor, tokens: LastTokens, beta: torch.Tensor | None) -> Array:
+def _softmax(scores: torch.Tensor, tokens: LastTokens, beta: Weights | None) -> Array:
     check_finite(scores, tokens.examples, beta is not None)
     # In float32, the probability of a word of many tokens may underflow.
     probabilities: Array = scores.cpu().double().softmax(-1).numpy()
@@ -393,7 +434,7 @@ def _softmax(scores: torch.Tensor, tokens: LastTokens, beta: torch.Tensor | None
 def _predict(
     model: PreTrainedModel,
     tokens: LastTokens,
-    beta: torch.Tensor | None,
+    beta: Weights | None,
     words: Words | None,
     *observing: Intervention,
 ) -> _Way:
@@ -458,6 +499,19 @@ def _beta(beta: torch.Tensor, demonstration_labels: Sequence[int]) -> pl.DataFra
             "beta": beta.flatten().numpy(),
         }
     )
+
+
+def _coefficients(routing: Routing) -> pl.DataFrame:
+    """The coefficients of directions and the gates of heads in long form."""
+    rank, count = routing.directions.rank, routing.coefficients.shape[1]
+    parts = []
+    for part, values in zip(
+        ("direction", "head"), routing.coefficients.split([rank, count - rank], 1), strict=True
+    ):
+        layers, numbers = np.indices(values.shape).reshape(2, -1)
+        columns = {"layer": layers, "number": numbers, "value": values.flatten().numpy()}
+        parts.append(pl.DataFrame({**columns, "part": part}))
+    return pl.concat(parts)
 
 
 def _descent(fit: Fit) -> pl.DataFrame:

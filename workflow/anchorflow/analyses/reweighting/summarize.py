@@ -123,6 +123,8 @@ def summarize_reweighting(
     confidence: float,
     baselines: Sequence[str],
     inputs: pl.DataFrame | None = None,
+    beta: pl.DataFrame | None = None,
+    routing: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """Accuracy and macro-F1 of every method, their paired differences from vanilla, calibration.
 
@@ -130,15 +132,16 @@ def summarize_reweighting(
     probabilities alone, so they have no measures of the whole vocabulary.
 
     ``auxiliary`` are the prompts added for re-weighting, and ``inputs`` the answers to the inputs
-    of baselines, from which the bias of a prompt towards some labels follows. Rows follow the order
-    of ``baselines``.
+    of baselines, from which the bias of a prompt towards some labels follows. ``beta`` and
+    ``routing`` tell how many parameters are fitted. Rows follow the order of ``baselines``.
     """
     by_task.require_examples(predictions)
     keys = pl.DataFrame({"measure": MEASURES})
     both = pl.concat([prompts, auxiliary])
     tasks = both["task"].unique(maintain_order=True).to_list()
     published = table_1(predictions["model"][0], tasks)
-    methods = ("vanilla", "many", *baselines, "reweighted", *_further_rates(predictions))
+    methods = ["vanilla", "many", *baselines, "reweighted", *_further_rates(predictions)]
+    methods += ["routed"] if "routed" in predictions["method"] else []
     answered = {method: _tasks_of(predictions, method) for method in methods}
     parts = []
     for method in methods:
@@ -158,6 +161,7 @@ def summarize_reweighting(
             .join(skipped, on="task", maintain_order="left")
             .with_columns(pl.lit(method).alias("method"))
         )
+    parts += [_parameters(part, beta, routing) for part in parts]
     rows = pl.concat(parts).join(
         published, on=["task", "method", "measure"], how="left", maintain_order="left"
     )
@@ -165,6 +169,25 @@ def summarize_reweighting(
     unknown = pl.col("method").is_in(baselines) & pl.col("measure").is_in(_VOCABULARY)
     unknown |= pl.col("measure").is_in([*_BIASES]) & pl.col("mean").is_null()
     return by_task.summary_table(rows.filter(~to_itself & ~unknown), predictions, SUMMARY)
+
+
+def _parameters(
+    rows: pl.DataFrame, beta: pl.DataFrame | None, routing: pl.DataFrame | None
+) -> pl.DataFrame:
+    """The number of fitted parameters as rows of a measure, which has no interval."""
+    fitted = routing if rows["method"][0] == "routed" else beta
+    plain = not rows["method"][0].startswith(("reweighted", "routed"))
+    if fitted is None or plain:
+        return rows.clear()
+    counts = fitted.group_by("task", "seed").len().group_by("task").agg(pl.col("len").mean())
+    average = counts.select(pl.lit(AVERAGE).alias("task"), pl.col("len").mean())
+    nothing = pl.lit(None, pl.Float64)
+    return (
+        rows.filter(measure="accuracy")
+        .join(pl.concat([counts, average]), on="task", maintain_order="left")
+        .with_columns(measure=pl.lit("parameters"), mean=pl.col("len"), low=nothing, high=nothing)
+        .drop("len")
+    )
 
 
 def _further_rates(predictions: pl.DataFrame) -> list[str]:

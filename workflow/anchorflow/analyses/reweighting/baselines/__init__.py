@@ -8,7 +8,7 @@ Each file in this folder is one baseline of the same name. To add one, add a fil
 - ``inputs(texts, random)``, of type :data:`Inputs`, if the model has to answer further inputs.
 
 The names of other rows and prompts are reserved: ``vanilla``, ``many``, ``training``, ``fixed``,
-``per_example``, and all that begin with ``reweighted``.
+``per_example``, ``routed``, and all that begin with ``reweighted``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
