@@ -4,7 +4,7 @@ In one layer, the keys and values of some tokens of the demonstrations are excha
 To first order, the loss changes by (k_donor - k)·∂L/∂k + (v_donor - v)·∂L/∂v, summed over these
 tokens. Queries alone attend to the exchanged ones, as in the analysis ``transplant``.
 
-Source: after Nanda 2023 and Syed et al. 2023.
+Source: after Syed et al. 2024.
 """
 
 from collections.abc import Collection, Sequence
