@@ -62,7 +62,11 @@ def prompts_with_same_words(wildcards):
     if "other_task" not in config["transplant"]["donors"]:
         return []
     other = with_same_words(wildcards.task, config["tasks"])
-    return f"results/prompts/{wildcards.model}/{other}/{wildcards.seed}.parquet" if other else []
+    return (
+        f"results/prompts/{wildcards.model}/{other}/{wildcards.seed}.parquet"
+        if other
+        else []
+    )
 
 
 def params_of_measuring(name, declared):

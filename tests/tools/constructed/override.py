@@ -31,8 +31,8 @@ def answers(
 
 
 def summary(deranged: Answers, own: Answers) -> pl.DataFrame:
-    """The summary of three seeds, of which the own words have a further one and a further text."""
-    with_own = {method: [*given, 1] for method, given in own.items()}
+    """The summary of three seeds; with own words, there are a further one and a further text."""
+    with_own = {method: [*given, 0] for method, given in own.items()}
     rows = answers(with_own, 4, [*LABELS, 1]).with_columns(share=None, draw=0, kept=1, shared=1)
     compression = frame(rows.to_dicts(), COMPRESSION)
     keys = [{"seed": seed, "example": text} for seed in range(3) for text in range(4)]
