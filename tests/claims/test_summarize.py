@@ -164,7 +164,7 @@ def every_table() -> made.Tables:
                 **{
                     vectors.put(vector, source): [0.5, 0.6]
                     for vector in ("task", "function", "local")
-                    for source in ("own", "deranged")
+                    for source in ("own", "deranged", "other_task")
                 },
             }
         ),

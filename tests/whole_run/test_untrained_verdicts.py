@@ -99,10 +99,10 @@ def causes(model: PreTrainedModel, prompts: pl.DataFrame) -> dict[str, pl.DataFr
     taken = transplant.settings_of(
         ["label", "text", "template"], ["other_texts"], ["keys_values"], 1, 1, 10
     )
-    fewer = {1: shown_once(prompts)}
+    other, fewer = prompts_of(SEEDS + prompts["seed"][0]), {1: shown_once(prompts)}
     return {
         "vectors": measure_vectors(
-            model, prompts, VECTORS, range(24, VOCABULARY), 1000, fewer=fewer
+            model, prompts, VECTORS, range(24, VOCABULARY), 1000, fewer=fewer, other=other
         )[0],
         "knockout": knockout.measure_knockout(model, prompts, cuts, "mask", 5, 1000),
         "faithfulness": measure_faithfulness(model, prompts, classes, 1, 0, 1000),

@@ -13,6 +13,7 @@ from constructed.vectors import ONE, RANDOM_TEXTS, RECIPIENT, Setting, answers, 
 CLAIMS = {claim.name: claim for claim in load_claims()}
 LOW, HIGH = [0.25, 0.25], [0.75, 0.75]
 TASK, FUNCTION, LOCAL = put("task"), put("function"), put("local")
+OTHER = put("task", "other_task")
 WRONG, WRONG_HEADS = put("task", "deranged"), put("function", "deranged")
 
 
@@ -29,13 +30,21 @@ OVER_ONE, OVER_GLOBAL = "vector_over_one_demonstration", "local_vectors_over_tas
 @pytest.mark.parametrize(
     ("claim", "known", "expected"),
     [
-        ("task_vector_recovers", {TASK: HIGH, WRONG: LOW}, [0.5]),
-        ("task_vector_recovers", {TASK: HIGH, WRONG: HIGH, RECIPIENT: LOW}, [0]),
-        ("task_vector_recovers", {TASK: LOW, WRONG: HIGH}, [-0.5]),
+        ("task_vector_recovers", {TASK: HIGH, WRONG: LOW, OTHER: LOW}, [0.5, 0]),
+        ("task_vector_recovers", {TASK: HIGH, WRONG: LOW, OTHER: HIGH}, [0.5, 0.5]),
+        ("task_vector_recovers", {TASK: HIGH, WRONG: HIGH, OTHER: LOW}, [0, -0.5]),
+        ("task_vector_recovers", {TASK: LOW, WRONG: HIGH, OTHER: HIGH}, [-0.5, 0]),
         # Another layer than the chosen one does not count.
-        ("task_vector_recovers", {TASK: LOW, WRONG: LOW, put("task", "own", 5): HIGH}, [0]),
-        ("function_vector_recovers", {FUNCTION: HIGH, WRONG_HEADS: LOW}, [0.5]),
-        ("function_vector_recovers", {FUNCTION: LOW, WRONG_HEADS: LOW}, [0]),
+        (
+            "task_vector_recovers",
+            {TASK: LOW, WRONG: LOW, OTHER: LOW, put("task", "own", 5): HIGH},
+            [0, 0],
+        ),
+        (
+            "function_vector_recovers",
+            {FUNCTION: HIGH, WRONG_HEADS: LOW, put("function", "other_task"): LOW},
+            [0.5, 0],
+        ),
         (OVER_GLOBAL, {LOCAL: HIGH, TASK: LOW, RANDOM_TEXTS: LOW, RECIPIENT: LOW}, [0.5, 0]),
         # What random texts with label words already tell is no gain of local vectors.
         (OVER_GLOBAL, {LOCAL: HIGH, TASK: LOW, RANDOM_TEXTS: HIGH, RECIPIENT: LOW}, [0.5, 0.5]),
@@ -54,6 +63,7 @@ def test_effects(claim: str, known: dict[Setting, list[float]], expected: Sequen
     [
         ("task_vector_recovers", {WRONG: LOW}, r"the run has no task vectors \(vectors.kinds\)"),
         ("task_vector_recovers", {TASK: LOW}, "label words can't be exchanged in this task"),
+        ("task_vector_recovers", {TASK: LOW, WRONG: LOW}, "the run has a single task, or no"),
         (OVER_ONE, {TASK: LOW}, "the run has no answers with 1 demonstrations"),
     ],
 )
@@ -66,6 +76,7 @@ def test_what_is_lacking_is_named(
 
 def test_a_vector_recovers_if_an_untrained_network_s_does_not() -> None:
     known = {TASK: [0.7, 0.75, 0.8, 0.75], WRONG: [0.25, 0.3, 0.25, 0.2]}
+    known[OTHER] = [0.3, 0.3, 0.2, 0.25]
     own = {"vectors": answers(known, seeds=3)}
     flat = {setting: [0.4, 0.5, 0.6, 0.5] for setting in known}
     for of_twin, verdict in ((flat, SUPPORTED), (known, UNDECIDED)):
