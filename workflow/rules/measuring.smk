@@ -15,13 +15,6 @@ OTHER_SPECS = {
     "orders": lambda wildcards: asked("orders.count"),
 }
 
-# What some read besides, if the configuration asks for it.
-OTHER_READS = {
-    "transplant": {
-        "other_task": lambda wildcards: prompts_with_same_words(wildcards),
-    },
-}
-
 MEASURED_ALIKE = {
     name: known.measured
     for name, known in ANALYSES.items()
@@ -44,7 +37,15 @@ def prompts_with_same_words(wildcards):
     if "other_task" not in config["transplant"]["donors"]:
         return []
     other = with_same_words(wildcards.task, config["tasks"])
-    return f"results/prompts/{wildcards.model}/{other}/{wildcards.seed}.parquet" if other else []
+    return (
+        f"results/prompts/{wildcards.model}/{other}/{wildcards.seed}.parquet"
+        if other
+        else []
+    )
+
+
+# What some read besides, if the configuration asks for it.
+OTHER_READS = {"transplant": {"other_task": prompts_with_same_words}}
 
 
 def params_of_measuring(name, declared):
