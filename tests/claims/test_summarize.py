@@ -33,6 +33,7 @@ from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout
 from constructed import claims as made
 from constructed import confusion, override, retrieval, reweighting, vectors
+from constructed.additivity import of_additivity
 from constructed.attention import deep_tables
 from constructed.heads import ablation, beta, heads
 from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
@@ -64,7 +65,7 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
     assert families == [
         *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
         *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
-        *("[H] §1", "[H] §2", "[H] §3", "[H] §4", "[H] §5", "[H] §6"),
+        *("[H] §1", "[H] §2", "[H] §3", "[H] §4", "[H] §5", "[H] §6", "[H] §7"),
     ]
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
@@ -143,6 +144,9 @@ def every_table() -> made.Tables:
         "heads": heads(
             {"label_copy": of_heads, "prefix_matching": of_heads},
             {"label_copy": 0.0, "prefix_matching": 0.0},
+        ),
+        "additivity": of_additivity(
+            {kind: [0.1, 0.3] for kind in ("one", "composed", "deranged", "whole")}
         ),
         "ablation": ablation(without, [1, 1], [0, 0]),
         "reweighting_beta": beta({(layer, 0): 0.1 * layer for layer in range(3)}),

@@ -10,6 +10,7 @@ import pytest
 from anchorflow.analyses.transplant.claims import moved_at_best
 from anchorflow.claims.claim import NotMeasured, Run
 from anchorflow.claims.summarize import load_claims
+from constructed.additivity import of_additivity
 from constructed.claims import Tables
 from constructed.interventions import Change, cutoff, cuts, faithfulness, knockout, transplant
 
@@ -25,6 +26,7 @@ def effects(claim: str, tables: Tables) -> list[float]:
 
 CUT, CARRY = "cutting_label_words", "label_words_carry"
 TOGETHER = "positions_carry_together"
+ADD_UP = "demonstrations_add_up"
 ORDER, SUFFICE = "saliency_orders_layers", "label_words_suffice_late"
 GIM = "gim_orders_layers"
 
@@ -85,6 +87,11 @@ def sufficed(label: list[int], random: list[int]) -> Tables:
     return {"cutoff": cutoff({**sees, "first": [OTHER] * 3}, PLAIN)}
 
 
+def added(composed: list[float], deranged: list[float]) -> Tables:
+    odds = {"one": [0.0, 0.0], "composed": composed, "deranged": deranged}
+    return {"additivity": of_additivity(odds)}
+
+
 def unsure() -> Tables:
     """All answers stay, as unsure as with nothing where other tokens than label words are seen."""
     table = cutoff(dict.fromkeys(("first", "label", "random"), [PLAIN] * 3), PLAIN)
@@ -115,6 +122,10 @@ def unsure() -> Tables:
         (SUFFICE, sufficed(PLAIN, PLAIN), [0]),
         (SUFFICE, sufficed([0, 1, 0, 1], PLAIN), [-0.5]),
         (SUFFICE, unsure(), [1]),
+        (ADD_UP, added([1.0, 2.0], [0.0, 1.0]), [1.5, 0.5]),
+        # Any more attention to demonstrations may move answers.
+        (ADD_UP, added([1.0, 2.0], [1.0, 2.0]), [1.5, 1.5]),
+        (ADD_UP, added([0.0, 0.0], [-1.0, 0.0]), [0, -0.5]),
     ],
 )
 def test_effects(claim: str, tables: Tables, expected: Sequence[float]) -> None:
@@ -207,6 +218,11 @@ def without(*lacking: str) -> Tables:
             ORDER,
             {n: rows.filter(edges="none") for n, rows in ordered(RIGHT, WRONG).items()},
             "no prompt fits",
+        ),
+        (
+            ADD_UP,
+            {"additivity": of_additivity({"one": [0.0], "whole": [1.0]})},
+            "no answers of the kind composed",
         ),
         (SUFFICE, without("random"), "no test text was run with both"),
         (SUFFICE, without("first"), "cutoff.sees lacks first"),

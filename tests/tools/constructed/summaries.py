@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.analyses.ablation.summarize import summarize_ablation
+from anchorflow.analyses.additivity.summarize import summarize_additivity
 from anchorflow.analyses.attention import ATTENTION_SUMMARY
 from anchorflow.analyses.confusion.summarize import summarize_confusion
 from anchorflow.analyses.cutoff.summarize import summarize_cutoff
@@ -35,6 +36,7 @@ from constructed import (
     timing,
     vectors,
 )
+from constructed.additivity import of_additivity
 from constructed.heads import ablation, heads
 from constructed.interventions import prompts
 
@@ -94,6 +96,11 @@ _PUT |= {vectors.put(of, "own", layer): [0.5, 0.25, 0.75]
 
 SUMMARIES: dict[str, Callable[[], pl.DataFrame]] = {
     "ablation": lambda: summarize_ablation(ablation(_ABLATED, [1, 1], [0, 1]), prompts(), 0.9),
+    "additivity": lambda: summarize_additivity(
+        of_additivity({kind: [0.5, 1.5] for kind in ("one", "deranged", "composed", "whole")}),
+        prompts(),
+        0.9,
+    ),
     "attention": lambda: by_layer(
         ATTENTION_SUMMARY, *({"measure": name} for name in ATTENTION_SUMMARY.measured)
     ),

@@ -14,7 +14,9 @@ def over_one(run: Run, kind: str) -> Sampled:
     rows = answers(run.rows("additivity"))
     if rows.filter(kind=kind).is_empty():
         raise NotMeasured(
-            f"the run does not compose {kind} demonstrations", f"additivity: {{controls: [{kind}]}}"
+            f"the run has no answers of the kind {kind}, as where no label word has the length of "
+            "another one (additivity.controls)",
+            "additivity: {controls: [deranged]}",
         )
     return difference_by_seed(rows, [{"kind": kind}], [{"kind": "one"}], "log_odds")
 
