@@ -19,9 +19,9 @@ from anchorflow.analyses.compression.measure import (
     settings_of,
 )
 from anchorflow.analyses.compression.methods import FOLDER, Demonstrations, method
+from anchorflow.analyses.compression.methods._whole_demonstrations import similarity
 from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.compression.styles import LOOKS, with_defaults
-from anchorflow.analyses.compression.whole_demonstrations import similarity
 from anchorflow.config import registry
 from anchorflow.config.configuration import complete_configuration, read_schema
 from anchorflow.config.errors import InputError
