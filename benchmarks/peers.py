@@ -17,8 +17,8 @@ process and in turn:
 Predictions are the change of label words' log-probabilities from those of intact prompts, so that
 a library which changed nothing would differ by 1. The plain way is transformers' eager attention
 with hooks of torch. It, TransformerLens, and nnsight run whole prompts, each as its documentation
-shows. kvpress runs them once per set, and then one query after another. Every library
-has its own modules around the same weights.
+shows. Ours runs the shared demonstrations once, as the analyses do, and kvpress once per set, and
+then one query after another. Every library has its own modules around the same weights.
 
 Seconds are the median and the least over rounds in which every way runs once; every other round has
 the opposite order. Memory is the peak of a further run, above what was in use before it, as Linux
