@@ -2,6 +2,7 @@ r"""The same work beside other libraries: TransformerLens, nnsight, and kvpress.
 
     python benchmarks/peers.py
     python benchmarks/peers.py --model results/models/gemma-3-270m
+    python benchmarks/peers.py --write    # into docs/reference/performance.md, on a quiet machine
 
 Four measurements, each on the same weights and random prompts with shared demonstrations, in this
 process and in turn:
@@ -16,8 +17,8 @@ process and in turn:
 Predictions are the change of label words' log-probabilities from those of intact prompts, so that
 a library which changed nothing would differ by 1. The plain way is transformers' eager attention
 with hooks of torch. It, TransformerLens, and nnsight run whole prompts, each as its documentation
-shows. kvpress runs the demonstrations once per set, and then one query after another. Every library
-has its own modules around the same weights.
+shows. Ours runs the shared demonstrations once, as the analyses do, and kvpress once per set, and
+then one query after another. Every library has its own modules around the same weights.
 
 Seconds are the median and the least over rounds in which every way runs once; every other round has
 the opposite order. Memory is the peak of a further run, above what was in use before it, as Linux
@@ -49,14 +50,14 @@ import transformers
 from compression import sets_of, shared
 from gpu import quietly
 from models import SHAPES, random_model
-from page import CPU, machine, table
+from page import CPU, PAGE, machine, table, write_section
 from prefix import predict, random_prompts
 from saliency import peak, reset_peak
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from anchorflow.analyses.compression.measure import observe
-from anchorflow.analyses.flow.measure import ALL, batch_saliency
+from anchorflow.analyses.flow.measure import ALL, SharedSaliency
 from anchorflow.analyses.isolation.measure import Setting, isolated_positions, measure_isolation
 from anchorflow.kept_positions import METHODS
 from anchorflow.model.attention_function import adopt, intervene
@@ -135,9 +136,12 @@ class Ours:
         self._model, self._work = model, work
 
     def saliency(self) -> Tensor:
-        matrices = Matrices(self._work)
-        batch_saliency(self._model, self._work.batch, matrices)
-        return matrices.found
+        work, matrices = self._work, Matrices(self._work)
+        demonstrations = SharedSaliency(self._model, work.token_ids)
+        (queries,) = batches_of(work.prompts, 10**9, CPU, demonstrations.prefix.tokens)
+        demonstrations.measure(queries, matrices)
+        order = [queries.examples.index(example) for example in work.batch.examples]
+        return matrices.found[:, order]
 
     def isolation(self) -> Tensor:
         work = self._work
@@ -518,10 +522,14 @@ def main() -> None:
     parser.add_argument("--sets", type=int, default=5, help="sets of kept tokens")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--write", action="store_true", help="to docs/reference/performance.md")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    for line in lines(arguments):
-        print(line, flush=True)
+    if arguments.write:
+        write_section(PAGE, "peers", lines(arguments))
+    else:
+        for line in lines(arguments):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":
