@@ -1,5 +1,7 @@
 """Routing of attention: against logits written out in eager runs, and nothing without it."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -99,16 +101,37 @@ def test_coefficients_of_0_change_no_bit_in_any_dtype() -> None:
         assert torch.equal(label_scores(model, tokens, Routing(closed, directions)), plain)
 
 
-def test_directions_are_those_in_which_queries_and_keys_vary_most() -> None:
+class Recorded:
+    """Queries and keys of last tokens, one row for each head or group of each prompt."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[Tensor, Tensor]] = []
+
+    def attend(self, call: AttentionCall, attention: Callable[[AttentionCall], Tensor]) -> Tensor:
+        """The same output."""
+        self.rows.append((call.query[:, :, -1].flatten(0, 1), call.key[:, :, -1].flatten(0, 1)))
+        return attention(call)
+
+
+def test_coordinates_along_directions_are_uncorrelated_and_of_size_1_the_widest_first() -> None:
     model = tiny_model("llama")
-    tokens = learned(model, [5, 9, 7, 6, 8])
+    tokens, recorded = learned(model, [5, 9, 7, 6, 8]), Recorded()
+    with torch.no_grad(), intervene(tokens, recorded):
+        tokens.states(model)
     directions = principal_directions(model, tokens, RANK)
-    layers = len(attention_layers(model.config))
-    size = model.config.hidden_size // model.config.num_attention_heads
-    assert [side[0].shape for side in directions] == [(size, RANK)] * 2
-    assert (len(directions.query), directions.start(4).shape) == (layers, (layers, RANK + 4))
-    for matrix in (*directions.query, *directions.key):
-        torch.testing.assert_close(matrix.T @ matrix, torch.eye(RANK), atol=1e-5, rtol=0)
+    for layer, sides in enumerate(recorded.rows):
+        for rows, of_side in zip(sides, directions, strict=True):
+            coordinates = rows @ of_side[layer]
+            torch.testing.assert_close(coordinates.square().mean(0), torch.ones(RANK))
+            covariance = torch.cov(coordinates.T)
+            apart = covariance - covariance.diagonal().diag()
+            torch.testing.assert_close(apart, torch.zeros(RANK, RANK), atol=1e-5, rtol=0)
+            along = torch.nn.functional.normalize(of_side[layer], dim=0)
+            widths = (rows @ along).var(0)
+            widest = torch.linalg.eigvalsh(torch.cov(rows.T)).flip(0)[:RANK]
+            torch.testing.assert_close(widths, widest, atol=1e-5, rtol=1e-4)
+    heads, layers = model.config.num_attention_heads, len(attention_layers(model.config))
+    assert directions.start(heads).shape == (layers, RANK + heads)
     few = principal_directions(model, learned(model, [5]), 99)
     assert few.rank <= 2  # of one prompt's keys, of two groups
 

@@ -19,7 +19,11 @@ from anchorflow.model.last_tokens import LastTokens
 
 
 class Directions(NamedTuple):
-    """The first r principal directions of each layer that attends, shared by its heads."""
+    """The first r principal directions of each layer that attends, shared by its heads.
+
+    Scaled, so that coordinates of the queries and keys that they are of have a mean square of 1,
+    and α is in units of logits as β is.
+    """
 
     query: tuple[Tensor, ...]  # of each layer [D, r]
     key: tuple[Tensor, ...]  # of each layer [D, r]
@@ -102,7 +106,9 @@ def principal_directions(model: PreTrainedModel, tokens: LastTokens, rank: int) 
         found = []
         for layer in sorted(side):
             rows = side[layer].flatten(0, 1).float().cpu()  # [B · H, D]
-            found.append(torch.linalg.svd(rows - rows.mean(0), full_matrices=False).Vh.T)
+            axes = torch.linalg.svd(rows - rows.mean(0), full_matrices=False).Vh.T
+            size = (rows @ axes).square().mean(0).sqrt()
+            found.append(axes / size.clamp(min=torch.finfo(size.dtype).eps))
         sides.append(found)
     common = min(rank, *(each.shape[1] for side in sides for each in side))
     query, key = (tuple(each[:, :common].contiguous() for each in side) for side in sides)
