@@ -50,7 +50,6 @@ from anchorflow.model.prefix import shared_token_ids
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/reference/performance.md"
-BEGIN, END = "<!-- benchmarks/page.py: begin -->\n", "<!-- benchmarks/page.py: end -->\n"
 CPU = torch.device("cpu")
 TOKENS = 256  # of a prompt; saliency also has four times as many
 NAMES = {
@@ -301,6 +300,18 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {named[1] if named else platform.processor()}"
 
 
+def write_section(page: Path, script: str, lines: Iterator[str]) -> None:
+    """Print the lines as they come, and write them between the comments that name the script."""
+    begin, end = (f"<!-- benchmarks/{script}.py: {what} -->\n" for what in ("begin", "end"))
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    _, after = rest.split(end)
+    found = []
+    for line in lines:
+        print(line, flush=True)
+        found.append(line)
+    page.write_text(before + begin + "\n".join(["", *found, ""]) + end + after, encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", type=Path, required=True, help="a resolved model")
@@ -309,14 +320,9 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE)
     arguments = parser.parse_args()
     torch.use_deterministic_algorithms(True)
-    page = arguments.page.read_text(encoding="utf-8")
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    found = []
-    for line in lines(arguments.model, arguments.shape, arguments.seconds):
-        print(line, flush=True)
-        found.append(line)
-    arguments.page.write_text(before + BEGIN + "\n".join(["", *found, ""]) + END + after)
+    write_section(
+        arguments.page, "page", lines(arguments.model, arguments.shape, arguments.seconds)
+    )
 
 
 if __name__ == "__main__":

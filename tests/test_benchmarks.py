@@ -58,6 +58,10 @@ import page
 tiny = gpu.random_model("tiny", torch.float32, page.CPU, False)
 told["page"] = list(page.of_model("m", tiny, 0.01))
 told["slope"] = page.slope([1, 2, 8], [9.0, 1.0, 16.0])
+import peers
+peers.installed = lambda: dict.fromkeys(peers.PEERS)
+few = dict(shape="tiny", texts=2, layers=2, sets=2, rounds=1)
+told["peers"] = list(peers.lines(peers.argparse.Namespace(model=None, **few)))
 print(json.dumps(told))
 """
 
@@ -157,6 +161,24 @@ def test_the_page_has_a_row_per_measurement_with_its_share_of_a_limit(told: dict
         assert re.fullmatch(r"\d+% of (the matrix rate|memory bandwidth)", share)
     assert rows[4][-1].endswith("% of memory bandwidth")
     assert told["slope"] == pytest.approx(2)  # of time: 4 times as many take 16 times as long
+
+
+@pytest.mark.long
+def test_beside_peers_both_ways_change_the_same_predictions_by_the_same(
+    told: dict[str, Any],
+) -> None:
+    *lines, last = told["peers"]
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")][2:]
+    assert [row[:2] for row in rows] == [
+        [measurement, way]
+        for measurement in ("saliency", "isolation", "ablation", "compression")
+        for way in ("anchorflow", "plain")
+    ]
+    # Relative to the largest change, which is not 0, or this is NaN.
+    for (*_, of_plain), (*_, of_ours, _) in zip(rows[::2], rows[1::2], strict=True):
+        assert 0 < float(of_plain) < 1e-4
+        assert 0 < float(of_ours) < 1e-4
+    assert last == "Not installed, so not measured: transformer-lens, nnsight, kvpress."
 
 
 def load(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:

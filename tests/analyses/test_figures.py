@@ -37,7 +37,7 @@ OTHERS = ["reweighting", "timing"]  # of measured tables
 # In which tasks are averaged, or stand beside one another.
 WITHOUT_PANELS = [
     *("isolation", "compression", "orders", "retrieval", "ablation", "cutoff", "faithfulness"),
-    *("knockout", "transplant"),
+    *("knockout", "transplant", "vectors", "additivity"),
 ]
 AVERAGED = ["heads", "probes", "theory"]  # without a panel per task
 

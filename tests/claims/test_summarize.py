@@ -32,7 +32,8 @@ from anchorflow.schemas.prompts import PROMPTS
 from anchorflow.store.parquet import read_table
 from checkout import ROOT, Checkout
 from constructed import claims as made
-from constructed import confusion, override, retrieval, reweighting
+from constructed import confusion, override, retrieval, reweighting, vectors
+from constructed.additivity import of_additivity
 from constructed.attention import deep_tables
 from constructed.heads import ablation, beta, heads
 from constructed.interventions import cutoff, cuts, faithfulness, knockout, transplant
@@ -40,7 +41,7 @@ from constructed.kernel import states
 from constructed.rows import frame
 from constructed.timing import timings_of
 
-FOLDER = "claims/sections"
+FOLDER, OTHER = "claims/sections", "other_texts"
 
 
 def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
@@ -55,7 +56,7 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
         assert claim.figure in ANALYSES
         assert ANALYSES[claim.measured_by].measured or claim.null != UNTRAINED
     # More claims, or questions, are no answer.
-    assert len(claims) <= 44
+    assert len(claims) <= 52
     assert 10 <= sum(claim.question != "" for claim in claims) <= 16
 
 
@@ -64,7 +65,7 @@ def test_claims_are_in_the_order_of_the_papers() -> None:
     assert families == [
         *("[A] §2.1", "[A] §2.2", "[A] §2.3", "[A] §2", "[A] §3.1", "[A] §3.2", "[A] §3.3"),
         *("[K] §4.1", "[K] §4.2", "[K] §5.1", "[K] §5.2", "[K] §5.3", "[K] §5.4", "[K] §5.5"),
-        *("[H] §1", "[H] §2", "[H] §3", "[H] §4"),
+        *("[H] §1", "[H] §2", "[H] §3", "[H] §4", "[H] §5", "[H] §6", "[H] §7"),
     ]
     names = [claim.name for claim in load_claims()]
     of_flow = ["flow_early", "flow_late", "flow_wp_over_ww", "flow_pq_over_ww"]
@@ -131,6 +132,7 @@ def every_table() -> made.Tables:
     edges = {(name, False, 0): [0.4, 0.6] for name in ("label_to_target", "equal_to_target")}
     told = {name: [0.1, 0.2, 0.3] for name in ("saliency", "gradient", "integrated", "attention")}
     taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
+    outputs = {("residual", at, 0): [0.4, 0.6] for at in ("label", "one_label")}
     probed = measure_probes(states(), 1.0)
     single = cuts([0.1, 0.2, 0.3]).filter(pl.col("edges") != "none")
     needed = ("label_copy", "task_recognition_share", "task_learning_share")
@@ -143,6 +145,9 @@ def every_table() -> made.Tables:
             {"label_copy": of_heads, "prefix_matching": of_heads},
             {"label_copy": 0.0, "prefix_matching": 0.0},
         ),
+        "additivity": of_additivity(
+            {kind: [0.1, 0.3] for kind in ("one", "composed", "deranged", "whole")}
+        ),
         "ablation": ablation(without, [1, 1], [0, 0]),
         "reweighting_beta": beta({(layer, 0): 0.1 * layer for layer in range(3)}),
         "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),
@@ -150,10 +155,23 @@ def every_table() -> made.Tables:
         "cutoff": cutoff(dict.fromkeys(("first", "label", "random"), [[0, 1]] * 3), [0, 1]),
         "transplant": pl.concat(
             [
-                transplant(taken, [0.5, 0.5], [0.3, 0.7], band, name_of_donor="other_texts")
+                transplant(taken, [0.5, 0.5], [0.3, 0.7], band, name_of_donor=OTHER)
                 for band in (("first", 0, 1), ("last", 2, 1), ("all", 0, 3))
             ]
+            + [transplant(outputs, [0.5, 0.5], [0.3, 0.7], ("at", 1, 1), name_of_donor=OTHER)]
         ).unique(),
+        "vectors": vectors.answers(
+            {
+                vectors.RECIPIENT: [0.3, 0.4],
+                vectors.ONE: [0.3, 0.4],
+                vectors.RANDOM_TEXTS: [0.3, 0.4],
+                **{
+                    vectors.put(vector, source): [0.5, 0.6]
+                    for vector in ("task", "function", "local")
+                    for source in ("own", "deranged", "other_task")
+                },
+            }
+        ),
         "flow": made.flow({**flat, **others}),
         **made.isolation(sides),
         **made.compression({**{method: [2] for method in methods}, "hidden_random": [2, 2]}),

@@ -301,7 +301,7 @@ def test_configurations_of_disputes_measure_what_a_model_s_own_file_leaves_out(
     monkeypatch.chdir(tmp_path)
     config = published("files", model, "disputes", *["disputes_qwen"] * (model == "qwen"))
     assert config["faithfulness"]["classes"] and config["transplant"]["places"]
-    assert len(config["seeds"]) >= 3
+    assert len(config["seeds"]) >= 2  # one seed decides nothing
 
 
 Row = tuple[str, Any, str]

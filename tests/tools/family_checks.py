@@ -7,7 +7,7 @@ Each analysis measures two prompts on a tiny model, and its numbers are compared
 import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,29 @@ class Pair:
         layers = self.eager.config.get_text_config().num_hidden_layers
         self.carries_state = self.attending < layers or "mamba" in modules
 
-    def answers(
-        self, hidden: Callable[[Mapping[str, Any]], Hidden | None] = lambda _: None
-    ) -> Tensor:
-        """Plain log-odds of the labels, [examples, C], with keys hidden for each prompt."""
+    @cached_property
+    def undisturbed(self) -> Tensor:
+        """Plain log-odds of the labels, [examples, C]."""
+        return self.answers(lambda _: None)
+
+    @cached_property
+    def saliency(self) -> Tensor:
+        """Plain S_wp, S_pq, and S_ww of all examples and layers, [examples · L, 3]."""
+        flows = []
+        for row in self.rows:
+            logits, softmax = plain_logits(self.eager, row["token_ids"])
+            labels = torch.tensor([row["label"]])
+            cross_entropy(logits[None, row["label_tokens"]], labels).backward()
+            places = torch.tensor(row["label_positions"])
+            target = torch.tensor(row["target_position"])
+            for significance in softmax.significance():
+                below = significance.abs().tril(-1)
+                means = flow_means(below.sum(-1), below[-1, places], places, target)
+                flows.append(torch.stack(means))
+        return torch.stack(flows)
+
+    def answers(self, hidden: Callable[[Mapping[str, Any]], Hidden | None]) -> Tensor:
+        """As ``undisturbed``, with keys hidden for each prompt."""
         with torch.no_grad():
             logits = [
                 plain_logits(self.eager, row["token_ids"], hidden(row))[0] for row in self.rows
@@ -100,18 +119,9 @@ def difference(found: Tensor, plain: Tensor) -> float:
 def compare_flow(pair: Pair, demonstrations: str = "per_example") -> float:
     """S_wp, S_pq, and S_ww of all layers, by autograd through plain attention."""
     prompts = pair.prompts.with_columns(demonstrations=pl.lit(demonstrations))
-    plain = []
-    for row in pair.rows:
-        logits, softmax = plain_logits(pair.eager, row["token_ids"])
-        labels = torch.tensor([row["label"]])
-        cross_entropy(logits[None, row["label_tokens"]], labels).backward()
-        places, target = torch.tensor(row["label_positions"]), torch.tensor(row["target_position"])
-        for significance in softmax.significance():
-            flows = significance.abs().tril(-1)
-            plain.append(torch.stack(flow_means(flows.sum(-1), flows[-1, places], places, target)))
     found = measure_flow(pair.ours, prompts, _BATCH, demonstrations).sort("example", "layer")
     columns = torch.tensor(found.select("s_wp", "s_pq", "s_ww").rows())
-    return max(map(difference, columns.T, torch.stack(plain).T))
+    return max(map(difference, columns.T, pair.saliency.T))
 
 
 def compare_isolation(pair: Pair) -> float:
@@ -129,7 +139,7 @@ def compare_isolation(pair: Pair) -> float:
     def without_demonstrations(row: Mapping[str, Any]) -> Hidden:
         return _kept([torch.tensor([[0]])] * pair.attending, row)
 
-    plain = {UNTOUCHED: pair.answers()}
+    plain = {UNTOUCHED: pair.undisturbed}
     if not pair.carries_state:  # which says something of the demonstrations, if it is not run anew
         plain[HIDDEN] = pair.answers(without_demonstrations)
     for setting in settings:
@@ -152,7 +162,7 @@ def compare_compression(pair: Pair) -> float:
         Setting("snapkv"): [of_heads[number].positions for number in sorted(of_heads)],
     }
     plain = {setting: pair.answers(partial(_kept, layers)) for setting, layers in kept.items()}
-    plain[FULL] = pair.answers()
+    plain[FULL] = pair.undisturbed
     if not {setting.method for setting in plain} <= set(found["method"]):
         raise InputError("layers carry a state, which cannot be compressed")
     return _largest(found, plain)
@@ -202,7 +212,7 @@ def compare_reweighting(pair: Pair) -> float:
     return max(
         difference(steps, torch.stack(losses)),
         difference(_found(fitted.predictions, method="reweighted"), log_odds(logits.softmax(-1))),
-        difference(_found(fitted.predictions, method="vanilla"), pair.answers()),
+        difference(_found(fitted.predictions, method="vanilla"), pair.undisturbed),
     )
 
 
@@ -238,7 +248,8 @@ def compare_kernel(pair: Pair) -> float:
     found = [torch.tensor(rows[f"attention_{kind}"].to_list()) for kind in ("max", "label", "mean")]
     expected = torch.stack(plain, 1).flatten(1, 3)  # [kinds, examples · L · H, N]
     return max(
-        *map(difference, found, expected), difference(_found(tables["predictions"]), pair.answers())
+        *map(difference, found, expected),
+        difference(_found(tables["predictions"]), pair.undisturbed),
     )
 
 

@@ -65,6 +65,7 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in environment
+    sys.path[:0] = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
     if "--dry-run" not in arguments:
         _serve_jobs(os.getpid(), package)
     with open(output, "a", encoding="utf-8") as file:  # each write at the end, as on a console
@@ -84,8 +85,8 @@ def run_snakemake(
     """Exit code and output of Snakemake with these arguments in a folder.
 
     The environment is the whole one, since the process forked from has that of when it was
-    started; but what a Python does of its environment when it starts is not done. The package's
-    folder is by default that of the workflow in the folder.
+    started; of what a Python does of its environment when it starts, only its path is extended. The
+    package's folder is by default that of the workflow in the folder.
     """
     from anchorflow.store.fork_server import BEFORE_FORKS
 

@@ -57,14 +57,19 @@ def _frozen(norm: Any, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
     return shift + (output - shift) * scale / scale.detach()
 
 
+def frozen_norms(model: nn.Module) -> ExitStack:
+    """A context in which the scales of all norms are constants."""
+    hooks = ExitStack()
+    for module in model.modules():
+        if "Norm" in type(module).__name__:
+            hooks.enter_context(module.register_forward_hook(_frozen))
+    return hooks
+
+
 def gim_products(model: nn.Module, batch: Batch) -> Tensor:
     """A ⊙ ∂L/∂A summed over heads, of every layer, [L, B, T, T]."""
     plain = PlainGim()
-    with ExitStack() as hooks:
-        for module in model.modules():
-            if "Norm" in type(module).__name__:
-                hooks.enter_context(module.register_forward_hook(_frozen))
-        hooks.enter_context(intervene(plain))
+    with frozen_norms(model), intervene(plain):
         cross_entropy(label_logits(model, batch), batch.labels, reduction="sum").backward()
     weights = [plain.leaves[layer] for layer in sorted(plain.leaves)]
     return torch.stack([(each * each.grad).sum(1).detach() for each in weights])

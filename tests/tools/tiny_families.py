@@ -44,9 +44,9 @@ _SIZES: Mapping[str, int] = {
     **dict.fromkeys(("head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"), 8),
     **dict.fromkeys(("hidden_size_per_layer_input", "chunk_size"), 8),
     **dict.fromkeys(("mamba_d_state", "ssm_state_size", "mamba_chunk_size"), 8),
-    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim"), 8),
-    **dict.fromkeys(("rotary_dim", "linear_num_value_heads", "mamba_n_heads"), 4),
-    **dict.fromkeys(("mamba_num_heads",), 4),
+    **dict.fromkeys(("linear_head_dim", "linear_key_head_dim", "linear_value_head_dim"), 8),
+    **dict.fromkeys(("rotary_dim", "linear_num_heads", "linear_num_value_heads"), 4),
+    **dict.fromkeys(("mamba_n_heads", "mamba_num_heads"), 4),
     **dict.fromkeys(("linear_num_key_heads", "zero_expert_num"), 2),
     # With few heads, many scores would be 0, and the choice among their keys arbitrary.
     **dict.fromkeys(("index_n_heads", "index_head_dim"), 16),

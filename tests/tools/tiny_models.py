@@ -93,8 +93,8 @@ def families(*without: str) -> list[Any]:
 EVERY_FAMILY = families()
 
 
-# Their queries are turned in a way that their layers are not told.
-TURNED_INSIDE = ("gptj", "by a method", "latent")
+# Their queries are turned in a way of their own.
+TURNED_INSIDE = ("gptj", "by a method", "latent", "chunks", "one norm at both ends")
 
 
 def methods_of(family: str) -> list[str]:

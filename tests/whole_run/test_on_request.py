@@ -116,6 +116,7 @@ def test_cuts_and_transplants_are_run_if_listed_and_rebuild_no_more_than_they_co
     tested = claims.filter(pl.col("source") == "[A] §2", pl.col("task") == "news")
     assert sorted(tested["claim"]) == [
         "cutting_label_words",
+        "gim_orders_layers",
         "label_words_carry",
         "label_words_suffice_late",
         "saliency_orders_layers",

@@ -38,11 +38,10 @@ def planned(run: Checkout, installed: Path) -> set[str]:
 
 @pytest.mark.long
 def test_its_analysis_runs_from_configuration_to_figure_and_claim(
-    copy_checkout: Callable[[], Checkout], installed: Path
+    finished_run: Checkout, installed: Path
 ) -> None:
-    run = copy_checkout()
-    run.config |= {"seeds": [0, 1], "sink": {"tokens": 2}, "controls": {"stages": ["sink"]}}
-    run.config["controls"]["untrained"] = ["shuffled"]
+    run = finished_run
+    run.config["sink"], run.config["controls"]["stages"] = {"tokens": 2}, ["sink"]
     run.config["compression"]["methods"] = ["hidden_anchor", "first_and_recent"]
     run.snakemake("--cores", "2", *TARGETS, PYTHONPATH=str(installed))
 

@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +114,8 @@ def test_the_scheduler_does_not_wait_in_a_thread_per_finished_job(tmp_path: Path
         text = COUNT_THREADS.replace("LIFT", lift)
         (tmp_path / "Snakefile").write_text(text, encoding="utf-8")
         arguments = ["--cores", "1", "--forceall"]
-        subprocess.run(
-            [sys.executable, "-m", "snakemake", *arguments],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-        )
+        code, printed = run_snakemake(arguments, tmp_path, dict(os.environ), ROOT / "workflow")
+        assert code == 0, printed
         counted = [int(file.read_text(encoding="utf-8")) for file in tmp_path.glob("*.txt")]
         assert len(counted) == 12
         most[lift] = max(counted)

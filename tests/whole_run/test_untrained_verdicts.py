@@ -19,6 +19,7 @@ from anchorflow.analyses.flow.measure import measure_flow
 from anchorflow.analyses.isolation.measure import Setting, measure_isolation
 from anchorflow.analyses.knockout import measure as knockout
 from anchorflow.analyses.transplant import measure as transplant
+from anchorflow.analyses.vectors.measure import measure_vectors
 from anchorflow.claims.summarize import load_claims, summarize_claims
 from anchorflow.claims.verdicts import NOT_MEASURED, SUPPORTED
 from anchorflow.model.opening import open_model
@@ -32,6 +33,7 @@ from stub_tokenizers import Decoder
 from tiny_families import tiny_family
 from tiny_models import FAMILIES, PREFIX, VOCABULARY, shared_prompts
 
+VECTORS: dict[str, Any] = {"kinds": ["task", "function", "local"], "depths": 2, "heads": 4}
 SEEDS, TEXTS, DRAWS = 4, 6, 4
 SETTINGS = [
     Setting("mask", positions, 0, side, 5)
@@ -97,12 +99,27 @@ def causes(model: PreTrainedModel, prompts: pl.DataFrame) -> dict[str, pl.DataFr
     taken = transplant.settings_of(
         ["label", "text", "template"], ["other_texts"], ["keys_values"], 1, 1, 10
     )
+    other, fewer = prompts_of(SEEDS + prompts["seed"][0]), {1: shown_once(prompts)}
     return {
+        "vectors": measure_vectors(
+            model, prompts, VECTORS, range(24, VOCABULARY), 1000, fewer=fewer, other=other
+        )[0],
         "knockout": knockout.measure_knockout(model, prompts, cuts, "mask", 5, 1000),
         "faithfulness": measure_faithfulness(model, prompts, classes, 1, 0, 1000),
         "cutoff": cutoff.measure_cutoff(model, prompts, left_out, 5, 1000),
         "transplant": transplant.measure_transplant(model, prompts, taken, 1000),
     }
+
+
+def shown_once(prompts: pl.DataFrame) -> pl.DataFrame:
+    """The prompts with their last demonstration alone, from token 20 up to token 30."""
+    cut, places = 20, ("label_positions", "label_ends")
+    return prompts.with_columns(
+        pl.col("token_ids").list.slice(cut),
+        *(pl.col(name) - cut for name in ("tokens", "target_position", "query_start")),
+        *(pl.col(name).list.tail(1).list.eval(pl.element() - cut) for name in places),
+        pl.col("demonstration_labels").list.tail(1),
+    )
 
 
 class Supported(NamedTuple):
@@ -165,7 +182,7 @@ def test_no_claim_is_supported_for_a_network_without_training(
     all_others = supported(
         against(own, [each for each in twins if each is not own]) for own in twins
     )
-    assert len(one.claims) >= 18  # flow, isolation, compression, labels, and causes
+    assert len(one.claims) >= 22  # flow, isolation, compression, labels, causes, and vectors
     assert one.claims == all_others.claims
     # Two draws of a network differ, which several twins allow for and one does not. At an error
     # rate of 5 % for a family, more than 2 of the 12 pairs would err once in fifty times.

@@ -39,8 +39,20 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
             {"vector": "none", "measure": "accuracy"},
         ),
     ),
-    "transplant": (),
-    "additivity": (),
+    "transplant": (
+        Quoted(
+            "How far keys and values of all layers move answers to those of other texts",
+            "{donor}, {places}",
+            {"what": "keys_values", "side": "all", "measure": "moved"},
+        ),
+    ),
+    "additivity": (
+        Quoted(
+            "Whether demonstrations add up: answers of composed outputs",
+            "{kind}, {measure}",
+            {"layer": -1, "measure": ["log_odds", "accuracy"]},
+        ),
+    ),
     "override": (
         Quoted(
             "What answers follow with deranged label words",
@@ -51,11 +63,26 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
             },
         ),
     ),
+    "reweighting": (
+        Quoted(
+            "Re-weighting and In-Context Routing, without its router",
+            "{method}, {measure}",
+            {
+                "method": ["vanilla", "bias_removed", "reweighted", "routed"],
+                "measure": ["accuracy", "parameters"],
+            },
+        ),
+    ),
     "compression": (
         Quoted(
             "Compression at the anchors' number of tokens",
             "{method}, {measure}",
             {"measure": ["accuracy", "label_loyalty"], "share": None},
+        ),
+        Quoted(
+            "Compression to half of the tokens",
+            "{method}, {measure}",
+            {"measure": ["accuracy", "label_loyalty"], "share": 0.5},
         ),
     ),
     "faithfulness": (

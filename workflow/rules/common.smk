@@ -14,7 +14,13 @@ if (Path(folder_of_rules()).parent / "anchorflow").is_dir():
 from anchorflow.config import configuration, digests
 from anchorflow.config.as_written import check_keys
 from anchorflow.config.checkpoints import checkpoints_of, trainings
-from anchorflow.config.cell_names import UNTRAINED, base_of, is_untrained, task_of, with_same_words
+from anchorflow.config.cell_names import (
+    UNTRAINED,
+    base_of,
+    is_untrained,
+    task_of,
+    with_same_words,
+)
 from anchorflow.config.configuration import (
     complete_configuration,
     label_word_sets,

@@ -33,13 +33,6 @@ OTHER_SPECS = {
 # Files that some analyses load by name.
 FURTHER_MODULES = {"override": ["analyses/compression/methods/hidden_anchor.py"]}
 
-# What some read besides, if the configuration asks for it.
-OTHER_READS = {
-    "transplant": {
-        "other_task": lambda wildcards: prompts_with_same_words(wildcards),
-    },
-}
-
 MEASURED_ALIKE = {
     name: known.measured
     for name, known in ANALYSES.items()
@@ -67,6 +60,10 @@ def prompts_with_same_words(wildcards):
         if other
         else []
     )
+
+
+# What some read besides, if the configuration asks for it.
+OTHER_READS = {"transplant": {"other_task": prompts_with_same_words}}
 
 
 def params_of_measuring(name, declared):

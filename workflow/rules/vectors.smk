@@ -3,7 +3,9 @@
 # The prompts of the other task, if there is one.
 prompts_of_other_task = lambda wildcards: (
     f"results/prompts/{wildcards.model}/{other}/{wildcards.seed}.parquet"
-    if (other := configuration.another_task(wildcards.task, int(wildcards.seed), config))
+    if (
+        other := configuration.another_task(wildcards.task, int(wildcards.seed), config)
+    )
     else []
 )
 
@@ -16,10 +18,10 @@ use rule measure as measure_vectors with:
         tokenizer=tokenizer_of,
         model="results/models/{model}",
     output:
-        answers=measured("vectors", "answers"),
-        similarity=measured("vectors", "similarity"),
+        answers="results/vectors/{model}/{task}/{seed}/answers.parquet",
+        similarity="results/vectors/{model}/{task}/{seed}/similarity.parquet",
     log:
-        f"logs/measure_vectors/{PART}.log",
+        "logs/measure_vectors/{model}/{task}/{seed}.log",
     params:
         **analysis("vectors"),
         spec=section("vectors"),

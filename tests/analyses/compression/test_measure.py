@@ -17,6 +17,7 @@ from anchorflow.analyses.compression.measure import (
     FULL,
     Setting,
     compress,
+    kept_of,
     measure_compression,
     settings_of,
 )
@@ -261,6 +262,56 @@ def test_anchors_as_text_are_that_text_after_any_instruction(
         with torch.no_grad():
             logits.append(model(text, use_cache=False).logits[0, -1])
     assert_predicted(rows, torch.stack(logits), table["label_tokens"][0].to_list())
+
+
+@pytest.mark.parametrize(("family", "before"), [("gpt2", []), ("gemma3", INSTRUCTION)])
+def test_whole_demonstrations_are_a_shorter_prompt_or_what_the_whole_one_holds_of_them(
+    family: str, before: list[int]
+) -> None:
+    table = instructed() if before else shared_prompts([5, 17, 9])
+    model, prompts = tiny_model(family), table.sort("example").to_dicts()
+    shared = prompts[0]["query_start"]
+    for row in prompts:  # each query shares tokens with another demonstration
+        start = row["demonstration_starts"][row["example"]]
+        row["token_ids"][shared + 1 : shared + 4] = row["token_ids"][start + 1 : start + 4]
+    table = pl.DataFrame(prompts, schema=table.schema)
+    rows = measured(family, table, methods=["hidden_anchor", *WHOLE], shares=[0.5], draws=1)
+    nearest = set()
+    for row in prompts:
+        shown = observe(model, shared_token_ids(table), row)
+        for name in WHOLE:
+            kept = kept_of(shown, Setting(name, 0.5))
+            assert kept is not None
+            positions = kept[0][0].tolist()
+            assert [*before] == positions[: len(before)]
+            spans = zip(row["demonstration_starts"], row["demonstration_ends"], strict=True)
+            assert sum({*range(*span)} <= {*positions} for span in spans) == 1
+            if "nearest" in name:
+                nearest.add((row["example"], positions[-1]))
+            (found,) = rows.filter(method=name, share=0.5, example=row["example"]).to_dicts()
+            assert found["kept"] == len(positions)
+            if name.startswith("text"):
+                ids = [*(row["token_ids"][p] for p in positions), *row["token_ids"][shared:]]
+                with torch.no_grad():
+                    logits = model(torch.tensor([ids]), use_cache=False).logits[0, -1]
+            else:
+                plain = PlainCompression(dict(kept), shared)
+                logits = logits_in_full(model, table, plain)[row["example"]]
+            of_labels = logits[row["label_tokens"]].softmax(-1)
+            torch.testing.assert_close(
+                torch.tensor(found["probabilities"]).float(), of_labels, rtol=1e-4, atol=1e-6
+            )
+    assert len({last for _, last in nearest}) == len(prompts)
+
+
+def test_without_room_for_a_demonstration_answers_are_those_without_any() -> None:
+    table = shared_prompts([5, 17, 9])
+    rows = measured("llama", table, methods=["hidden_anchor", *WHOLE], shares=[0.1])
+    columns = ["example", "kept", "probabilities", "top_tokens"]
+    without = rows.filter(method="first_only").select(columns)
+    assert set(without["kept"]) == {1}
+    for name in WHOLE:
+        assert rows.filter(method=name, share=0.1).select(columns).equals(without)
 
 
 def test_the_instruction_is_kept_in_addition_to_equal_budgets() -> None:

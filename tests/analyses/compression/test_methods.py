@@ -1,5 +1,6 @@
 """What every method keeps: written out where it can be, and within its budget everywhere."""
 
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,16 @@ import torch
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from anchorflow.analyses.compression import methods as compression_methods
-from anchorflow.analyses.compression.measure import FIRST_ONLY, FULL, Cache, Setting, settings_of
+from anchorflow.analyses.compression.measure import (
+    FIRST_ONLY,
+    FULL,
+    Cache,
+    Setting,
+    compress,
+    settings_of,
+)
 from anchorflow.analyses.compression.methods import FOLDER, Demonstrations, method
+from anchorflow.analyses.compression.methods._whole_demonstrations import similarity
 from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.compression.styles import LOOKS, with_defaults
 from anchorflow.config import registry
@@ -145,6 +154,140 @@ def test_snapkv_keeps_its_window_and_what_it_attends_to() -> None:
             pooled = [float(votes[max(0, p - 2) : p + 3].sum()) / 5 for p in range(18)]
             expected = sorted(sorted(range(18), key=lambda p: -pooled[p])[:6])
             assert positions[head].tolist() == [*expected, 18, 19]
+
+
+def scored(*scores: list[list[float]]) -> Demonstrations:
+    """The attention that repeating gives to keys, [G][P] in each layer."""
+    shown = zeros(len(scores), len(scores[0][0]))
+    return replace(shown, repeated={n: torch.tensor(of) for n, of in enumerate(scores)})
+
+
+def test_kvzip_shares_its_budget_among_layers_and_heads() -> None:
+    first = [0.0] * 4  # which are kept whatever they get
+    shown = scored(
+        [[*first, 0.9, 0.8, 0.7], [*first, 0.1, 0.2, 0.6]],
+        [[*first, 0.05, 0.04, 0.03], [*first, 0.5, 0.0, 0.4]],
+    )
+    # Of 28 keys 20, of which 16 are the first four.
+    chosen = {n: at.tolist() for n, at in method("kvzip")(shown, 5, 0).items()}
+    no = PADDING
+    assert chosen == {
+        0: [[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 3, 6, no, no]],
+        1: [[0, 1, 2, 3], [0, 1, 2, 3]],
+    }
+    uniform = {n: at.tolist() for n, at in method("kvzip_uniform")(shown, 5, 0).items()}
+    assert uniform == {0: [[0, 1, 2, 3, 4], [0, 1, 2, 3, 6]], 1: [[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]}
+    assert Cache(shown.prefix.keep(method("kvzip")(shown, 5, 0)), 7).kept == 5
+    assert [at.tolist() for at in method("kvzip")(shown, 2, 0).values()] == [[[0, 1]] * 2] * 2
+
+
+def test_the_norm_of_what_is_written_weighs_attention() -> None:
+    shown = worked_example()
+    written = {n: torch.linspace(1, 2 + n, 80).view(4, 20) for n in range(3)}
+    weighed = replace(shown, written=written)
+    for layer in range(3):
+        heavy = shown.observed[layer][:, -1] * written[layer]
+        best = sorted(sorted(range(20), key=lambda p: -float(heavy[:, p].mean()))[:4])
+        assert method("tova_by_value")(weighed, 4, 0)[layer].tolist() == [best]
+        for head in range(2):
+            rows = shown.observed[layer][2 * head : 2 * head + 2, -2:, :18]
+            votes = (rows * written[layer][2 * head : 2 * head + 2, None, :18]).sum(1).mean(0)
+            pooled = [float(votes[max(0, p - 2) : p + 3].sum()) / 5 for p in range(18)]
+            expected = sorted(sorted(range(18), key=lambda p: -pooled[p])[:6])
+            chosen = method("snapkv_by_value")(weighed, 8, 0)[layer][head].tolist()
+            assert chosen == [*expected, 18, 19]
+
+
+@pytest.mark.parametrize(
+    ("budget", "kept"),
+    [
+        (8, [14, 8, 2]),  # a window of 2, and 6 on average: 11.7, 6, and 0.3 by rounded sums
+        (14, [20, 14, 8]),  # a window of 3: the first layer keeps everything, the last what is left
+        (20, [20, 20, 20]),
+    ],
+)
+def test_the_budget_of_a_pyramid_falls_linearly_with_depth(budget: int, kept: list[int]) -> None:
+    chosen = method("pyramidkv")(worked_example(), budget, 0)
+    assert [at.shape[1] for at in chosen.values()] == kept
+    assert sum(kept) == 3 * budget
+
+
+def four(*labels: int) -> Demonstrations:
+    """Demonstrations of 4, 5, 6, and 5 tokens after BOS, and a query; their texts are in between.
+
+    Each ends in its label word and a separator, and begins with its text.
+    """
+    starts, ends = [1, 5, 10, 16], [5, 10, 16, 21]
+    tokens = [99, *(7, 8, 50, 60), *(7, 9, 10, 51, 60), *(11, 11, 11, 12, 50, 60)]
+    tokens += [*(8, 9, 13, 51, 60), *(9, 10, 70)]
+    prompt = {
+        **{"seed": 0, "task": "news", "token_ids": tokens, "instruction_end": None},
+        **{"demonstration_starts": starts, "demonstration_ends": ends},
+        **{"label_positions": [end - 2 for end in ends], "label_ends": [end - 1 for end in ends]},
+        **{"format_positions": [0, *(end - 1 for end in ends), 23], "query_start": 21},
+        **{"target_position": 23, "demonstration_labels": list(labels)},
+    }
+    return replace(zeros(2, 21), prompt=prompt)
+
+
+def which(shown: Demonstrations, positions: list[int]) -> list[int]:
+    """The whole demonstrations that these positions are, besides what precedes them."""
+    starts, ends = (shown.prompt[f"demonstration_{side}"] for side in ("starts", "ends"))
+    found = [k for k in range(len(starts)) if starts[k] in positions]
+    assert positions in ([], [0, *(t for k in found for t in range(starts[k], ends[k]))])
+    return found
+
+
+def test_as_many_demonstrations_as_fit_are_kept_whole_or_none() -> None:
+    shown = four(0, 0, 0, 1)
+    for name in ("hidden_fewer_random", "text_fewer_random"):
+        draws = [which(shown, kept(shown, name, 12, draw)) for draw in range(20)]
+        assert all(len(chosen) == 2 for chosen in draws)  # of 11 tokens after the first
+        assert len(set(map(tuple, draws))) > 3
+        assert which(shown, kept(shown, name, 21)) == [0, 1, 2, 3]
+        assert kept(shown, name, 4) == []  # the shortest has 4, and what precedes it 1
+        assert which(shown, kept(shown, name, 5, 3)) == [0]  # however it is drawn
+
+
+def test_labels_are_as_balanced_as_budgets_allow() -> None:
+    shown = four(0, 0, 0, 1)
+    for draw in range(10):
+        chosen = which(shown, kept(shown, "text_fewer_balanced", 12, draw))
+        assert len(chosen) == 2
+        assert 3 in chosen  # the only one of its label
+    for draw in range(10):  # 16 tokens: one of each label first
+        chosen = which(four(0, 1, 0, 1), kept(four(0, 1, 0, 1), "hidden_fewer_balanced", 12, draw))
+        assert sorted(k % 2 for k in chosen) == [0, 1]
+
+
+def test_the_nearest_demonstrations_share_rare_tokens_with_the_query() -> None:
+    """The query's 9 is in texts 1 and 3, and its 10 in text 1 alone; of 9 texts, 7 counts twice."""
+    shown = four(0, 0, 0, 1)
+    scores = similarity(shown)
+    assert scores[0] == scores[2] == 0
+    assert scores[1] > scores[3] > 0
+    # By hand: 4 texts of 2, 3, 4, and 3 tokens; 9 is in two of them, and 10 in one.
+    length = 1.5 * (0.25 + 0.75 * 3 / 3)
+    nine, ten = math.log(1 + 2.5 / 2.5), math.log(1 + 3.5 / 1.5)
+    assert scores[1] == pytest.approx((nine + ten) * 2.5 / (1 + length))
+    assert scores[3] == pytest.approx(nine * 2.5 / (1 + length))
+    assert which(shown, kept(shown, "text_fewer_nearest", 12)) == [1, 3]
+    assert which(shown, kept(shown, "hidden_fewer_nearest", 8)) == [1]
+    other = replace(shown, prompt={**shown.prompt, "token_ids": [*shown.prompt["token_ids"]]})
+    other.prompt["token_ids"][21:23] = [11, 12]
+    assert which(other, kept(other, "text_fewer_nearest", 8)) == [2]
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3"])
+def test_everything_kept_is_everything_bit_by_bit(family: str) -> None:
+    table = shared_prompts([5])
+    model = tiny_model(family)
+    ids, names = shared_token_ids(table), [n for n in AT_ANY_BUDGET if "text" not in n]
+    shown = observe(model, ids, table.row(0, named=True), names)
+    for name in names:
+        cache = compress(model, shown, Setting(name, 1.0))
+        assert cache.kept == PREFIX
+        assert cache.prefix is shown.prefix
 
 
 def zeros(layers: int, tokens: int) -> Demonstrations:

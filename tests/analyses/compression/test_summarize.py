@@ -4,6 +4,8 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from anchorflow.analyses.compression import COMPRESSION, COMPRESSION_SUMMARY
 from anchorflow.analyses.compression.plot import plot_compression
@@ -15,6 +17,7 @@ from anchorflow.analyses.compression.summarize import (
     table_2,
 )
 from anchorflow.analyses.compression.tabulate import tabulate_compression
+from anchorflow.kept_positions import AT_ANY_BUDGET
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.change import CHANGES
 from constructed.compression import (
@@ -140,7 +143,41 @@ def test_names_of_many_methods_have_room_and_accuracy_stands_beside_that_of_a_gu
     one = table.filter(pl.col("share").is_null(), method=table["method"][0])
     table = pl.concat([one.with_columns(method=pl.lit(method)) for method in LOOKS])
     figure = figure_of(monkeypatch, plot_compression, table, labels_of(table))
+    assert names_in_order(figure, 0) == [look.name for look in LOOKS.values()]
+
+
+def names_in_order(figure: Figure, panel: int) -> list[str]:
+    """The names beside a panel, from top to bottom, none over another or beyond the page."""
     figure.draw_without_rendering()
-    boxes = [name.get_window_extent() for name in figure.axes[0].get_yticklabels()]
-    assert len(boxes) == len(LOOKS)
-    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))
+    boxes = [
+        (Text.get_window_extent(text), text.get_text())  # without arrows
+        for text in figure.axes[panel].texts
+    ]
+    boxes.sort(key=lambda box: -box[0].y0)
+    assert all(above.y0 > below.y1 - 1 for (above, _), (below, _) in pairwise(boxes))
+    assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box, _ in boxes)
+    return [name for _, name in boxes]
+
+
+def test_lines_are_named_at_their_ends_in_the_order_of_what_they_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twelve methods at two shares, of which all but one reach nearly the same."""
+    table = summary_of_the_paper_s_tasks()
+    lines = [name for name in LOOKS if name in AT_ANY_BUDGET][:12]
+    parts = [table]
+    for place, method in enumerate(lines):
+        for share in (0.25, 0.5):
+            height = 0.3 if place == 0 else 0.5 + place / 1000
+            mean = pl.when(measure="kept_share").then(share).otherwise(height)
+            of_line = table.filter(pl.col("method") == "hidden_anchor")
+            parts.append(
+                of_line.with_columns(method=pl.lit(method), share=pl.lit(share), mean=mean)
+            )
+    figure = figure_of(monkeypatch, plot_compression, pl.concat(parts), labels_of(table, 4))
+    for panel, title in enumerate(("accuracy", "label loyalty")):
+        assert figure.axes[panel].get_title() == title
+        names = names_in_order(figure, panel)
+        ends = [name for name in names if name in [LOOKS[line].name for line in lines]]
+        assert ends == [LOOKS[line].name for line in [*lines[:0:-1], lines[0]]]
+        assert {"everything", "anchors", "random for label words"} < {*names}

@@ -7,7 +7,8 @@ from tiny_cells import TABLE, Limited, Tables, double_model, prompts_of_cell
 
 def sharded(examples: list[int] | None, batch_tokens: int) -> Tables:
     classes, prompts = ("label_to_target", "text_to_label"), prompts_of_cell()
-    rows = measure_faithfulness(double_model(), prompts, classes, 2, 2, batch_tokens, examples)
+    how = (classes, 2, 2, batch_tokens, examples, ["label"])
+    rows = measure_faithfulness(double_model(), prompts, *how)
     return {"faithfulness": rows}
 
 
@@ -20,7 +21,9 @@ LIMITED: dict[str, Limited] = {
 COUNTED = {
     "faithfulness": (
         faithfulness,
-        {"steps": 2},
-        lambda m: faithfulness.measure_faithfulness(m, TABLE, ["label_to_target"], 1, 2, 1000),
+        {"steps": 2, "transplants": ["label"]},
+        lambda m: faithfulness.measure_faithfulness(
+            m, TABLE, ["label_to_target"], 1, 2, 1000, None, ["label"]
+        ),
     )
 }

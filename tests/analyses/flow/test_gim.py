@@ -109,6 +109,21 @@ def test_a_constant_scale_by_hand() -> None:
     assert states.grad.tolist() == pytest.approx([2 / scale, -10 / scale])
 
 
+def test_a_norm_s_bias_does_not_enter_its_scale() -> None:
+    norm = nn.LayerNorm(3)
+    norm.weight.data, norm.bias.data = (
+        torch.tensor([2.0, -1.0, 0.5]),
+        torch.tensor([9.0, -7.0, 5.0]),
+    )
+    states = torch.tensor([[1.0, -2.0, 4.0], [0.1, 0.3, 0.2]], requires_grad=True)
+    upstream = torch.tensor([[1.0, 10.0, 3.0], [2.0, 0.0, -1.0]])
+    with norms_of(norm, GIM):
+        norm(states).backward(upstream)
+    weighted = norm.weight.detach() * upstream
+    scale = (states.detach().var(-1, correction=0, keepdim=True) + norm.eps).sqrt()
+    torch.testing.assert_close(states.grad, (weighted - weighted.mean(-1, keepdim=True)) / scale)
+
+
 class Grouped(nn.Module):
     """A norm whose scale is that of each half."""
 

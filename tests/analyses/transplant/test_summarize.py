@@ -114,6 +114,32 @@ def test_every_panel_ends_with_what_all_layers_do(monkeypatch: pytest.MonkeyPatc
     assert marks.has_yerr
 
 
+def test_windows_are_lines_over_depth_beside_residual_streams(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bands = {("keys", "window"): [0, 2, 4], ("residual", "at"): [1, 3]}
+    places = ("label", "demonstrations", "one_label", "template", "target")
+    tables = [
+        transplant({(what, at, 0): DONOR for at in places}, OWN, DONOR, (side, layer, 2))
+        for (what, side), layers in bands.items()
+        for layer in layers
+    ]
+    whole = transplant({("keys", "label", 0): DONOR}, OWN, DONOR)
+    summary = summarize_transplant(
+        pl.concat([whole, *tables]).unique(maintain_order=True), prompts(), 0.95
+    )
+    panels = figure_of(monkeypatch, plot_transplant, summary).axes
+    assert [panel.get_xlabel() for panel in panels[2:]] == [
+        "keys of 2 layers,\nthe first of them …",
+        "residual stream\nafter layer …",
+    ]
+    for panel, layers in zip(panels, [*bands.values()] * 2, strict=True):
+        lines = [line for line in panel.lines if str(line.get_label())[0] != "_"]
+        assert len(lines) == len(places)
+        assert len(panel.collections) == len(places) - 1  # bands, of all but other tokens
+        assert {tuple(line.get_xdata()) for line in lines} == {tuple(layers)}
+
+
 def test_what_was_not_taken_has_no_panel_and_a_run_without_donors_an_empty_figure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -49,10 +49,21 @@ def test_accuracies_are_compared_on_the_texts_that_both_were_run_on(claim: str, 
 # On how many texts of four anchors are loyal, where every other method is so on two.
 ANCHORS = {"holds": [4], "even": [2], "fails": [0]}
 
-OTHERS = {"text_anchor": [2], "hidden_random": [2, 2], "format_only": [2], "label_only": [2]}
+OTHERS = {
+    "text_anchor": [2],
+    "text_fewer_balanced": [2],
+    "hidden_random": [2, 2],
+    "format_only": [2],
+    "label_only": [2],
+}
 
 # By claim, what is lost where it is not loyal: 1 of 7 of the likeliest words stays, and not 4 of 4.
-NAMES = {"anchors_over_text": 1.0, "anchors_over_random": 1.0, "anchors_over_random_words": 6 / 7}
+NAMES = {
+    "anchors_over_text": 1.0,
+    "anchors_over_fewer": 1.0,
+    "anchors_over_random": 1.0,
+    "anchors_over_random_words": 6 / 7,
+}
 
 EFFECTS_RETENTION = {"holds": 0.5, "even": 0.0, "fails": -0.5}
 

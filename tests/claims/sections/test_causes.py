@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from math import log
 
+import numpy as np
 import polars as pl
 import pytest
 
+from anchorflow.analyses.transplant.claims import moved_at_best
 from anchorflow.claims.claim import NotMeasured, Run
 from anchorflow.claims.summarize import load_claims
+from constructed.additivity import of_additivity
 from constructed.claims import Tables
 from constructed.interventions import Change, cutoff, cuts, faithfulness, knockout, transplant
 
@@ -22,6 +25,8 @@ def effects(claim: str, tables: Tables) -> list[float]:
 
 
 CUT, CARRY = "cutting_label_words", "label_words_carry"
+TOGETHER = "positions_carry_together"
+ADD_UP = "demonstrations_add_up"
 ORDER, SUFFICE = "saliency_orders_layers", "label_words_suffice_late"
 GIM = "gim_orders_layers"
 
@@ -82,6 +87,11 @@ def sufficed(label: list[int], random: list[int]) -> Tables:
     return {"cutoff": cutoff({**sees, "first": [OTHER] * 3}, PLAIN)}
 
 
+def added(composed: list[float], deranged: list[float]) -> Tables:
+    odds = {"one": [0.0, 0.0], "composed": composed, "deranged": deranged}
+    return {"additivity": of_additivity(odds)}
+
+
 def unsure() -> Tables:
     """All answers stay, as unsure as with nothing where other tokens than label words are seen."""
     table = cutoff(dict.fromkeys(("first", "label", "random"), [PLAIN] * 3), PLAIN)
@@ -112,10 +122,63 @@ def unsure() -> Tables:
         (SUFFICE, sufficed(PLAIN, PLAIN), [0]),
         (SUFFICE, sufficed([0, 1, 0, 1], PLAIN), [-0.5]),
         (SUFFICE, unsure(), [1]),
+        (ADD_UP, added([1.0, 2.0], [0.0, 1.0]), [1.5, 0.5]),
+        # Any more attention to demonstrations may move answers.
+        (ADD_UP, added([1.0, 2.0], [1.0, 2.0]), [1.5, 1.5]),
+        (ADD_UP, added([0.0, 0.0], [-1.0, 0.0]), [0, -0.5]),
     ],
 )
 def test_effects(claim: str, tables: Tables, expected: Sequence[float]) -> None:
     assert effects(claim, tables) == pytest.approx(expected)
+
+
+def by_layer(shares: dict[str, Sequence[float]], donor: str, seeds: int = 3) -> pl.DataFrame:
+    """Answers that move by these shares of the way, by place, with the output of each layer.
+
+    There are three demonstrations.
+    """
+    tables = []
+    for layer in range(len(next(iter(shares.values())))):
+        taken = {
+            ("residual", places, 0): [
+                a + of[layer] * (b - a) for a, b in zip(OWN * 2, DONOR * 2, strict=True)
+            ]
+            for places, of in shares.items()
+        }
+        band, way = ("at", layer, 1), (OWN * 2, DONOR * 2)
+        tables.append(transplant(taken, *way, band, seeds, name_of_donor=donor))
+    tokens = pl.when(pl.col("places") == "one_label").then(1).otherwise(3).cast(pl.Int32)
+    return pl.concat(tables).unique(maintain_order=True).with_columns(tokens=tokens)
+
+
+def test_single_positions_are_compared_with_their_sum_at_their_own_best_layers() -> None:
+    more = by_layer({"label": [0.1, 0.9, 0.4], "one_label": [0.05, 0.1, 0.2]}, "other_task")
+    other = by_layer({"label": [0.0], "one_label": [1.0]}, "other_texts")
+    both = pl.concat([more, other.filter(donor="other_texts")])
+    assert effects(TOGETHER, {"transplant": both}) == pytest.approx([0.7, 2 * 0.2])
+    adds_up = by_layer({"label": [0.6], "one_label": [0.2]}, "other_texts")
+    assert effects(TOGETHER, {"transplant": adds_up}) == pytest.approx([0.4, 0.4])
+
+
+def test_the_best_layer_is_that_of_other_texts_in_other_seeds() -> None:
+    table = by_layer({"label": [0.5, 0.5], "one_label": [0.0, 0.0]}, "other_texts")
+    # In one seed, half of its texts go the whole way with the first layer, and the others none.
+    mine = (pl.col("seed") == 0) & (pl.col("layer") == 0) & (pl.col("places") == "label")
+    value = pl.when(pl.col("example") % 2 == 0).then(1.0).otherwise(0.0)
+    way = [(o, d) for o, d in zip(OWN * 2, DONOR * 2, strict=True)]
+    of_text = pl.col("example").replace_strict(dict(enumerate(o for o, _ in way)))
+    to = pl.col("example").replace_strict(dict(enumerate(d for _, d in way)))
+    second = of_text + value * (to - of_text)
+    table = table.with_columns(
+        probabilities=pl.when(mine)
+        .then(pl.concat_list(1 - second, second))
+        .otherwise("probabilities")
+    )
+    run = Run("news", {"transplant": table}, "mask", 1.0)
+    own = moved_at_best(run, "label").by_seed[0]
+    parts = dict(zip(own.texts.tolist(), own.statistic(np.eye(len(own.texts)))[:, 0], strict=True))
+    # Other seeds' texts all go half of the way, so the first layer is chosen, also where it is bad.
+    assert parts == pytest.approx({text: float(text % 2 == 0) for text in range(6)})
 
 
 def without(*lacking: str) -> Tables:
@@ -147,9 +210,19 @@ def without(*lacking: str) -> Tables:
             "label tokens from prompts with other texts",
         ),
         (
+            TOGETHER,
+            {"transplant": by_layer({"label": [1.0], "one_label": [0.0]}, "other_texts", seeds=1)},
+            "outputs of layers at label tokens, in two seeds",
+        ),
+        (
             ORDER,
             {n: rows.filter(edges="none") for n, rows in ordered(RIGHT, WRONG).items()},
             "no prompt fits",
+        ),
+        (
+            ADD_UP,
+            {"additivity": of_additivity({"one": [0.0], "whole": [1.0]})},
+            "no answers of the kind composed",
         ),
         (SUFFICE, without("random"), "no test text was run with both"),
         (SUFFICE, without("first"), "cutoff.sees lacks first"),

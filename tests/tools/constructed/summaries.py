@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from anchorflow.analyses.ablation.summarize import summarize_ablation
+from anchorflow.analyses.additivity.summarize import summarize_additivity
 from anchorflow.analyses.attention import ATTENTION_SUMMARY
 from anchorflow.analyses.confusion.summarize import summarize_confusion
 from anchorflow.analyses.cutoff.summarize import summarize_cutoff
@@ -18,6 +19,7 @@ from anchorflow.analyses.isolation.summarize import summarize_isolation
 from anchorflow.analyses.knockout.summarize import summarize_knockout
 from anchorflow.analyses.perturbations.summarize import summarize_perturbations
 from anchorflow.analyses.transplant.summarize import summarize_transplant
+from anchorflow.analyses.vectors.summarize import summarize_vectors
 from anchorflow.config.table import Table
 from anchorflow.schemas.frames import frame_schema
 from constructed import (
@@ -32,7 +34,9 @@ from constructed import (
     retrieval,
     theory,
     timing,
+    vectors,
 )
+from constructed.additivity import of_additivity
 from constructed.heads import ablation, heads
 from constructed.interventions import prompts
 
@@ -86,8 +90,17 @@ _ABLATED = {("label_copy", control, 0, share): [1, int(control)] for control in 
             for share in (0.1, 0.2)}  # fmt: skip
 _TOLD = {name: [0.1, 0.3, 0.2] for name in ("saliency", "gradient", "attention", "integrated")}
 
+_PUT = {vectors.RECIPIENT: [0.25, 0.25, 0.5], vectors.FULL: [0.75, 0.5, 0.75]}
+_PUT |= {vectors.put(of, "own", layer): [0.5, 0.25, 0.75]
+         for of in ("task", "function", "local") for layer in (2, 5)}  # fmt: skip
+
 SUMMARIES: dict[str, Callable[[], pl.DataFrame]] = {
     "ablation": lambda: summarize_ablation(ablation(_ABLATED, [1, 1], [0, 1]), prompts(), 0.9),
+    "additivity": lambda: summarize_additivity(
+        of_additivity({kind: [0.5, 1.5] for kind in ("one", "deranged", "composed", "whole")}),
+        prompts(),
+        0.9,
+    ),
     "attention": lambda: by_layer(
         ATTENTION_SUMMARY, *({"measure": name} for name in ATTENTION_SUMMARY.measured)
     ),
@@ -123,6 +136,9 @@ SUMMARIES: dict[str, Callable[[], pl.DataFrame]] = {
     "theory": theory.summary,
     "transplant": lambda: summarize_transplant(
         interventions.transplant(_TAKEN, [0.25, 0.25], [0.75, 0.5]), prompts(), 0.9
+    ),
+    "vectors": lambda: summarize_vectors(
+        vectors.answers(_PUT), vectors.similarity({2: [0.5, 0.25]}), prompts(), 0.9
     ),
 }
 

@@ -8,7 +8,9 @@
 
 [H] stands for work on attention heads: section 1 for label copy (Cho et al. 2025), 2 for function
 vectors and induction heads (Yin and Steinhardt 2025), 3 for task recognition and task learning
-(Yang et al. 2025), and 4 for the agreement of scores.
+(Yang et al. 2025), 4 for the agreement of scores, 5 for vectors that have the task (Hendel et al.
+2023, Todd et al. 2024, Zheng et al. 2024), 6 for positions that carry a task together (Cheng and
+Zhang 2026), and 7 for demonstrations that add up (Wang et al. 2026).
 """
 
 from anchorflow.config.analysis import CLAIMS, Analysis, Presented, Summary

@@ -67,12 +67,12 @@ _Validator = validators.extend(
 def read_schema(file: str | Path) -> dict[str, Any]:
     """The configuration's schema, with choices that are defined by files of the package filled in.
 
-    For the items of a list, ``x-entries-of`` names a folder in which every file is a choice,
-    ``x-without`` lists choices to leave out, and ``x-also`` adds choices with their descriptions.
-    They become an ``enum``, and the description of every choice is appended to the list's.
-    ``x-analyses-of-twins`` stands for the analyses that may be measured in untrained twins, and
-    ``x-texts`` gives a section the keys ``seeds`` and ``examples``. The entry ``x-analyses`` stands
-    for the sections of all analyses, which are in ``keys.yaml`` in their folders.
+    For the items of a list, ``x-entries-of`` names a folder in which every file is a choice, and
+    ``x-without`` lists choices to leave out. They become an ``enum``, and the description of every
+    choice is appended to the list's. ``x-analyses-of-twins`` stands for the analyses that may be
+    measured in untrained twins, and ``x-texts`` gives a section the keys ``seeds`` and
+    ``examples``. The entry ``x-analyses`` stands for the sections of all analyses, which are in
+    ``keys.yaml`` in their folders.
     """
     schema: dict[str, Any] = yaml.load(Path(file).read_text(encoding="utf-8"), LOADER)
     sections: dict[str, Any] = {}
@@ -117,7 +117,6 @@ def _write_out_choices(part: Any) -> None:
     if isinstance(items, dict) and "x-entries-of" in items:
         folder, without = items.pop("x-entries-of"), items.pop("x-without", [])
         meanings = {name: summary_of(folder, name) for name in entries(folder)}
-        meanings |= items.pop("x-also", {})
         items["enum"] = [name for name in meanings if name not in without]
         choices = [f"{name}: {meanings[name]}" for name in items["enum"]]
         part["description"] = " ".join([part["description"], *choices])

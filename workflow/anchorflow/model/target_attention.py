@@ -386,7 +386,7 @@ def find_writes(model: PreTrainedModel) -> HeadWrites:
     if reason is not None:
         raise InputError(
             f"{type(model).__name__}: {reason}, so that what single heads write is not known; "
-            "leave out the analysis heads."
+            "leave out the analysis heads, and function in vectors.kinds."
         )
     assert trace.final is not None and trace.last is not None
     hidden = head.weight.shape[1]

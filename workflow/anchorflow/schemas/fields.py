@@ -133,7 +133,7 @@ COMPRESSED = Column(
     "string",
     "what is kept of the demonstrations; full: everything; first_only: the first token and "
     "the instruction; "
-    "text_anchor: formatting and label words as text; hidden_random_oracle, hidden_random_top: the "
+    "hidden_random_oracle, hidden_random_top: the "
     "most loyal draw of hidden_random, chosen on the same texts or on others; reweighted: "
     "everything, with re-weighted "
     "attention to label words; reweighted_anchor: hidden_anchor, re-weighted; the others are "

@@ -69,6 +69,15 @@ CLAIMS = tuple(
             "Do anchors keep the answers better than the same words as text?",
         ),
         (
+            "anchors_over_fewer",
+            "text_fewer_balanced",
+            "whole demonstrations of as many tokens, in a prompt of their own",
+            "retained",
+            "the demonstrations' effect",
+            EFFECT_RETAINED,
+            "Do anchors keep the answers better than a prompt of fewer demonstrations?",
+        ),
+        (
             "anchors_over_random",
             "hidden_random",
             "random tokens in place of label words",

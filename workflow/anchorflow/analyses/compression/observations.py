@@ -23,7 +23,7 @@ from anchorflow.model.attention_function import (
     known_positions,
     names_in,
 )
-from anchorflow.model.layers import attending_layers, run_layers
+from anchorflow.model.layers import run_layers
 from anchorflow.model.prefix import Prefix, compute_prefix
 from anchorflow.model.target_attention import output_projections
 
@@ -220,7 +220,7 @@ def future_queries(model: PreTrainedModel, token_ids: Sequence[int]) -> dict[int
             for number, (query, scaling) in kept.queries.items()
         }
     still = _Replay(kept.outputs)
-    _rotations(model, ids, torch.zeros_like(places), [still])
+    none = _rotations(model, ids, torch.zeros_like(places), [still])
     more = max(1, min(_FUTURE, known_positions(model.config) - tokens))
     later = torch.arange(tokens, tokens + more, device=model.device)[None]
     future = _rotations(model, ids[:, :1].expand(-1, more), later, [])
@@ -228,13 +228,13 @@ def future_queries(model: PreTrainedModel, token_ids: Sequence[int]) -> dict[int
     for number, (query, scaling) in kept.queries.items():
         before, rotation = still.queries[number], None
         if not _close(before, query):
-            if own[number] is None or not _close(_rotated(before, own[number]), query):
+            scale = none[number] and none[number][0]  # 1, except where angles are stretched
+            if scale is None or not _close(_rotated(before, own[number], scale), query):
                 raise InputError(
                     f"{type(model).__name__}: how layer {number} turns queries with their position "
                     "is not known; leave expected_attention out."
                 )
-            cosine, sine = future[number]
-            rotation = (cosine.mean(0, keepdim=True), sine.mean(0, keepdim=True))
+            rotation = tuple((part / scale[:1]).mean(0, keepdim=True) for part in future[number])
         found[number] = _normal(before, scaling, rotation)
     return found
 
@@ -270,21 +270,22 @@ def _rotations(
         found[number] = tuple(part[0].float() for part in turned) if pair else None
 
     with ExitStack() as hooks, intervene(*interventions), torch.no_grad():
-        for number, layer in enumerate(attending_layers(model)):
-            hook = layer.register_forward_pre_hook(partial(note, number), with_kwargs=True)
+        for number, module in enumerate(attending(model)):
+            hook = module.register_forward_pre_hook(partial(note, number), with_kwargs=True)
             hooks.enter_context(hook)
         model.base_model(input_ids, position_ids=position_ids, use_cache=False)
     return found
 
 
-def _rotated(vectors: Tensor, rotation: _Rotation) -> Tensor:
+def _rotated(vectors: Tensor, rotation: _Rotation, scale: Tensor | None = None) -> Tensor:
     """Vectors [..., D], of which the first d dimensions are turned, in pairs.
 
-    A pair has a dimension of each half, or two neighbors, as angles tell.
+    A pair has a dimension of each half, or two neighbors, as angles tell. Cosines and sines may
+    have been multiplied by a ``scale``.
     """
-    cosine, sine = rotation
+    cosine, sine = rotation if scale is None else (part / scale for part in rotation)
     if cosine.shape[-1] * 2 <= vectors.shape[-1] and _alike(cosine) == "":
-        cosine, sine = (torch.cat([part, part], -1) for part in rotation)
+        cosine, sine = (torch.cat([part, part], -1) for part in (cosine, sine))
     size = cosine.shape[-1]
     turned, rest = vectors[..., :size], vectors[..., size:]
     if _alike(cosine) == "neighbors":

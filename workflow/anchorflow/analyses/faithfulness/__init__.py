@@ -10,13 +10,26 @@ from anchorflow.config.table import CORRELATION, SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
 from anchorflow.schemas.summaries import summary_of
 
+# Rows of keys and values of some tokens, exchanged for a donor's, by these tokens.
+TRANSPLANTED = {
+    place: f"{place}_transplanted"
+    for place in ("label", "one_label", "text", "template", "demonstrations", "rest")
+}
+
+_WHICH = Column(
+    "edges",
+    "string",
+    EDGES.words + "; label_transplanted and others of this form: none cut, but in "
+    "faithfulness.transplants, keys and values of these tokens exchanged for those of a donor",
+)
+
 FAITHFULNESS = table(
     "faithfulness",
     "one per (example, edges, control, draw, layer), demonstrations fixed; sums over the edges, "
     "for the loss of the label word's first token with either scoring",
     *f.CELL,
     f.EXAMPLE,
-    EDGES,
+    _WHICH,
     CONTROL,
     Column("draw", "int32", "draw of the random edges"),
     f.LAYER,
@@ -24,7 +37,8 @@ FAITHFULNESS = table(
     Column(
         "gradient",
         "float64",
-        "predicted change of the loss without the edges: minus attention times gradient",
+        "predicted change of the loss without the edges: minus attention times gradient; with a "
+        "donor's keys and values: their difference times gradient",
         "nats",
     ),
     Column(
@@ -41,19 +55,27 @@ FAITHFULNESS = table(
         "as gradient, with the gradient that flow.gradient describes as gim",
         "nats",
     ),
+    Column(
+        "change",
+        "float64",
+        "change of the loss with a donor's keys and values; null for edges, whose change is in the "
+        "table knockout",
+        "nats",
+    ),
     keys="model task seed example edges control draw layer",
 )
 
 FAITHFULNESS_SUMMARY = summary_of(
     "faithfulness",
     (
-        EDGES,
+        _WHICH,
         CONTROL,
         Column(
             "estimate",
             "string",
             "what is compared with cutting the edges in single layers: saliency; gradient, "
-            "integrated, and gim, which have a sign; attention",
+            "integrated, and gim, which have a sign; attention. For a donor's keys and values: "
+            "gradient and gim",
         ),
     ),
     (

@@ -9,6 +9,7 @@ its actual value (after Sundararajan et al. 2017, and Hao et al. 2021 for attent
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from math import ceil
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -18,6 +19,7 @@ from tqdm import tqdm
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.faithfulness import FAITHFULNESS
+from anchorflow.analyses.faithfulness.patching import measure_patching
 from anchorflow.analyses.flow.measure import ALL, FlowSums, batch_saliency, label_loss
 from anchorflow.analyses.knockout.measure import CellEdges
 from anchorflow.model.attention_function import (
@@ -31,6 +33,7 @@ from anchorflow.model.attention_function import (
 )
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
+from anchorflow.model.interventions import CUTS_AT_ONCE
 from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import keep_outputs, resume
 from anchorflow.model.logits import label_logits, target_label_logits
@@ -169,10 +172,16 @@ def integrated_sums(model: PreTrainedModel, batch: Batch, edges: Tensor, steps: 
 def cost(prompts: Prompts, spec: Mapping[str, Any], depth: int) -> Cost:
     """Every prompt twice forward and backward, twice more forward, and in steps from each layer on.
 
-    The further forward passes are for attention and for the inputs of integration.
+    The further forward passes are for attention and for the inputs of integration. With
+    transplants, the demonstrations of prompt and donor, and queries after each exchange.
     """
     inner = spec["steps"] * (depth + 1) / 2
-    return Cost((4 + inner) * prompts.whole, (2 + inner) * prompts.whole, whole=True)
+    forward, backward = (4 + inner) * prompts.whole, (2 + inner) * prompts.whole
+    if transplants := len(spec["transplants"]):
+        runs = transplants * (depth + 1) / 2 + ceil(transplants * depth / CUTS_AT_ONCE)
+        forward += 2 * prompts.demonstrations + (runs + 2) * prompts.asked
+        backward += 2 * prompts.asked
+    return Cost(forward, backward, whole=True)
 
 
 def measure_faithfulness(
@@ -183,12 +192,14 @@ def measure_faithfulness(
     steps: int,
     batch_tokens: int,
     examples: Collection[int] | None = None,
+    transplants: Sequence[str] = (),
+    donor: str = "permuted",
 ) -> pl.DataFrame:
     """Estimates for each class of edges, and for equally many random ones, in every layer.
 
     Prompts that exceed the model's context are left out. ``classes`` are some of
     :data:`~anchorflow.prepare.positions.CLASSES`. With 0 ``steps`` of integration per layer,
-    ``integrated`` is null.
+    ``integrated`` is null. Rows of ``transplants`` are those of :func:`measure_patching`.
     """
     chosen = taken_together(runnable(prompts, "fixed"))
     measured = among(chosen, examples)
@@ -208,6 +219,7 @@ def measure_faithfulness(
         for batch, rows in run_batches(measured, budget, model.device, measure):
             parts.append(rows)
             progress.update(batch.size)
+    parts.append(measure_patching(model, prompts, transplants, donor, batch_tokens, examples))
     return pl.concat(parts).sort("example", "edges", "control", "draw", "layer")
 
 
@@ -257,9 +269,9 @@ def _estimates(
     )
     if not steps:
         frame = frame.with_columns(integrated=pl.lit(None, pl.Float64))
-    return keyed(frame, keys, FAITHFULNESS)
+    return keyed(frame.with_columns(change=pl.lit(None, pl.Float64)), keys, FAITHFULNESS)
 
 
 def measure(cell: Cell) -> None:
-    how = {key: cell.spec[key] for key in ("classes", "draws", "steps")}
+    how = {key: cell.spec[key] for key in ("classes", "draws", "steps", "transplants", "donor")}
     cell.measure(FAITHFULNESS, cost, partial(measure_faithfulness, **how))

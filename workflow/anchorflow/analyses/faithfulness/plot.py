@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from anchorflow.analyses.faithfulness import TRANSPLANTED
 from anchorflow.analyses.knockout.plot import NAMES
 from anchorflow.present.style import MARKERS, describe, legend_below, save, small_multiples, spread
 from anchorflow.statistics.by_task import AVERAGE
@@ -38,7 +39,11 @@ def plot_faithfulness(
     relation, and for the slope, that of a correct prediction. Random edges have small hollow marks.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
-    classes = [name for name in NAMES if name in set(averaged["edges"])]
+    names_of = NAMES | {
+        name: f"{place} tokens, from a donor".replace("_", " ")
+        for place, name in TRANSPLANTED.items()
+    }
+    classes = [name for name in names_of if name in set(averaged["edges"])]
     title = "Saliency and attention as predictors of cuts in single layers,\naveraged over tasks, "
     title += describe(summary, confidence, "error bars")
     with small_multiples(style, 1, len(_PANELS), title, share=False) as (figure, (panels,)):
@@ -67,7 +72,7 @@ def plot_faithfulness(
                         label=None if control else legend,
                     )
             axes.set_xlabel(name)
-            names = [NAMES[which] for which in classes]
+            names = [names_of[which] for which in classes]
             axes.set_yticks(range(len(classes)), names if axes is panels[0] else [""] * len(names))
             axes.set_ylim(len(classes) - 0.5, -0.5)
             axes.grid(axis="x", linewidth=0.3, color="0.85")

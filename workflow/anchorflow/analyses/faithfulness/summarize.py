@@ -32,8 +32,16 @@ def faithfulness_measures(faithfulness: pl.DataFrame, knockout: pl.DataFrame) ->
     :func:`~anchorflow.statistics.by_task.ratio_of_seed`.
     """
     cut = knockout_measures(knockout).filter(pl.col("band") == "single")
-    pairs = faithfulness.join(cut.select(*_PROMPT, "layer", "loss_change"), on=[*_PROMPT, "layer"])
-    pairs = pairs.sort(*_PROMPT, "layer")
+    place = [*_PROMPT, "layer"]
+    exchanged = faithfulness.filter(pl.col("change").is_not_null())
+    changes = pl.concat(
+        [
+            cut.select(*place, "loss_change"),
+            exchanged.select(*place, pl.col("change").alias("loss_change")),
+        ],
+        how="vertical_relaxed",
+    )
+    pairs = faithfulness.join(changes, on=place).sort(place)
     frames = [pl.DataFrame()]
     for prompts in pairs.partition_by("edges", "control", maintain_order=True):
         texts = prompts.group_by(_PROMPT, maintain_order=True).agg(

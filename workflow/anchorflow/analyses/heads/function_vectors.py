@@ -143,7 +143,8 @@ def effects_of_means(
         for layer in range(len(mean))
         for head in range(heads)
     ]
-    return torch.stack(changes, -1).unflatten(-1, (len(mean), heads))
+    effects: Tensor = torch.stack(changes, -1).unflatten(-1, (len(mean), heads))
+    return effects
 
 
 def _replaced(

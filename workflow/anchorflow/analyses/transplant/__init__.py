@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from anchorflow.config.analysis import CAUSES, Analysis, Measured, Presented, Summary
-from anchorflow.config.cell_names import with_same_words
 from anchorflow.config.errors import InputError
 from anchorflow.config.table import SHARE, Column, Measure, table
 from anchorflow.schemas import fields as f
@@ -89,8 +88,13 @@ def check(config: Mapping[str, Any]) -> None:
     spec = config["transplant"]
     if not spec["places"]:
         return
+    tasks = config["tasks"]
+    words = {
+        name: [of["labels"], *of.get("label_words", {}).values()] for name, of in tasks.items()
+    }
+    others = {name: [w for other in words if other != name for w in words[other]] for name in words}
     if "other_task" in spec["donors"] and not any(
-        with_same_words(task, config["tasks"]) for task in config["tasks"]
+        sorted(tasks[name]["labels"]) in map(sorted, others[name]) for name in tasks
     ):
         raise InputError(
             "transplant.donors: other_task needs two tasks with the same label words, and the run "

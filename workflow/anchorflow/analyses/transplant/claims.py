@@ -1,13 +1,15 @@
-"""Whether label words carry what the texts say (after [A] §2)."""
+"""Whether label words carry what texts say (after [A] §2), and only together ([H] §6)."""
 
 from functools import partial
 
+import polars as pl
+
 from anchorflow.analyses.transplant.summarize import transplant_measures
 from anchorflow.arrays import Array
-from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, Run, Sampled
+from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
 from anchorflow.claims.effects import minus
 from anchorflow.statistics.by_task import ratio_of_seed
-from anchorflow.statistics.estimates import Statistic
+from anchorflow.statistics.estimates import SeedStatistic, Statistic
 
 READS = ("transplant",)
 
@@ -48,6 +50,64 @@ def moved_more(run: Run) -> Sampled:
     return minus(moved(run, "label"), moved(run, *_OTHERS))
 
 
+# The output of a layer, from donors with the same label words, the first of these that was run.
+_SAME_WORDS = ("other_task", "other_texts")
+
+
+def moved_at_best(run: Run, places: str, times: bool = False) -> Sampled:
+    """Share of the way to the donor with the output of the best layer at these places.
+
+    The layer of a seed's text is the best one for the other half of the texts in the other seeds.
+    With ``times``, the share is multiplied by how many more tokens all label words have, less one.
+    """
+    lacking = (
+        f"the run takes no outputs of layers at {places} tokens, in two seeds, from prompts with "
+        "the same label words (transplant.places, transplant.what, transplant.donors)"
+    )
+    measured = transplant_measures(run.rows("transplant")).filter(what="residual")
+    donor = next((name for name in _SAME_WORDS if name in set(measured["donor"])), "")
+    measured = measured.filter(donor=donor).with_columns(
+        half=pl.col("example").rank("dense").cast(pl.Int32) % 2
+    )
+    rows, seeds = measured.filter(places=places), dict[int, SeedStatistic]()
+    if rows["seed"].n_unique() < 2:
+        raise NotMeasured(lacking, table="transplant")
+    for seed in rows["seed"].unique().sort().to_list():
+        of_seed = pl.col("seed") == seed
+        chosen = []
+        for half in (0, 1):
+            others = rows.filter(~of_seed, pl.col("half") != half)
+            by_layer = others.group_by("layer").agg(
+                share=(pl.col("moved").sum() / pl.col("moved_whole").sum()).fill_nan(None)
+            )
+            best = by_layer.sort("share", "layer", descending=[True, False], nulls_last=True)
+            here = rows.filter(of_seed, half=half)
+            chosen.append(here.join(best.head(1), on="layer", how="semi"))
+        own = pl.concat(chosen)
+        if own.is_empty():  # the other half has no text
+            continue
+        found = ratio_of_seed(own, [{"places": places}], ["moved"])
+        if times:
+            tokens = measured.filter(of_seed).group_by("places").agg(pl.col("tokens").mean())
+            mean = dict(tokens.iter_rows())
+            if "label" not in mean:
+                continue
+            further = mean["label"] / mean[places] - 1
+            found = found._replace(statistic=partial(_times, found.statistic, further))
+        seeds[seed] = found
+    return Sampled.of_any(seeds, lacking, table="transplant")
+
+
+def _times(statistic: Statistic, factor: float, weights: Array) -> Array:
+    multiplied: Array = factor * statistic(weights)
+    return multiplied
+
+
+def moved_together(run: Run) -> Sampled:
+    """Share moved by the outputs at all label words minus that by those at one of them."""
+    return minus(moved_at_best(run, "label"), moved_at_best(run, "one_label"))
+
+
 _ASKED_FOR = {"transplant": "transplant: {places: [label, text, template], donors: [other_texts]}"}
 
 CLAIMS = (
@@ -67,5 +127,26 @@ CLAIMS = (
         figure="transplant",
         asked_for=_ASKED_FOR,
         question="Do label words carry what the texts say, more than as many other tokens?",
+    ),
+    # All label words move answers more than one of them in any network; where the moves of single
+    # ones add up, by as much as their number says.
+    Claim(
+        "positions_carry_together",
+        "All label words together carry what demonstrations show, more than single ones add up to",
+        "[H] §6",
+        "share of the way to the answer of a prompt with other texts and the same label words, "
+        "with the output of a layer at all label words, minus that at one demonstration's alone, "
+        "each after the layer that is best for other texts in other seeds",
+        "share of the way",
+        moved_together,
+        Control(
+            "what the other demonstrations' label words move if each moves as much as one alone",
+            lambda run: moved_at_best(run, "one_label", times=True),
+        ),
+        figure="transplant",
+        asked_for={
+            "transplant": "transplant: {places: [label, one_label], what: [residual], "
+            "donors: [other_task, other_texts]}"
+        },
     ),
 )

@@ -341,6 +341,13 @@ def measure_transplant(
     )
 
 
+def transplants(
+    model: PreTrainedModel, prompts: pl.DataFrame, settings: Sequence[Setting]
+) -> Interventions[Setting]:
+    """The runs of some settings, of which those that are possible with these prompts."""
+    return _Runs(model, prompts, settings)
+
+
 class _Run(NamedTuple):
     """The shared tokens of one prompt, run once."""
 

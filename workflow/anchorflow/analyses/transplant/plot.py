@@ -14,9 +14,11 @@ from anchorflow.present.style import (
     legend_below,
     legend_entries,
     plot_bars,
+    plot_line,
     save,
     small_multiples,
     spread,
+    thin,
 )
 from anchorflow.statistics.by_task import AVERAGE
 
@@ -29,17 +31,25 @@ _OTHERS = {
     "one_label": "one label word",
     "text": "equally many text tokens",
     "template": "equally many template tokens",
+    "target": "the query's last token",
 }
 _DONORS = {
     "other_texts": "other texts and the same label words",
+    "other_task": "another task's texts and the same label words",
     "permuted": "other label words",
     "drawn": "exchanged label words",
 }
+_VECTORS = {"keys_values": "keys and values", "keys": "keys", "values": "values"}
+_RESIDUAL = {("residual", "at"): "residual stream\nafter layer …"}
 _PANELS = {
-    ("keys_values", "first"): "keys and values of the\nfirst … layers that attend",
-    ("keys_values", "last"): "keys and values of the\nlayers from … on",
-    ("residual", "at"): "residual stream\nafter layer …",
-}
+    (what, side): f"{name} of the\n{layers}"
+    for what, name in _VECTORS.items()
+    for side, layers in (("first", "first … layers that attend"), ("last", "layers from … on"))
+} | _RESIDUAL
+_WINDOWS = {
+    (what, "window"): f"{name} of {{}} layers,\nthe first of them …"
+    for what, name in _VECTORS.items()
+} | _RESIDUAL
 _MEASURES = {
     "moved": "share of the way to\nthe donor's probabilities",
     "follows": "predictions that become\nthe donor's",
@@ -54,15 +64,19 @@ def plot_transplant(
 ) -> None:
     """Plot the table ``transplant_summary`` of one model for one donor, averaged over tasks.
 
-    Bars over depth, and open marks for controls beside them. Of several donors, the first of
-    ``_DONORS`` is shown.
+    Bars over depth, and open marks for controls beside them; with windows of layers, lines over
+    depth. Of several donors, the first of ``_DONORS`` is shown.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
     donor = next((name for name in _DONORS if name in set(averaged["donor"])), "")
     rows = averaged.filter(pl.col("donor") == donor)
     whole = rows.filter(pl.col("side") == "all")
-    run = set(summary["what"])
-    panel_names = {at: name for at, name in _PANELS.items() if at[0] in run} or _PANELS
+    run, windows = set(summary["what"]), summary.filter(side="window")
+    panel_names = {
+        (what, side): name.format(*windows["layers"].unique())
+        for (what, side), name in (_PANELS if windows.is_empty() else _WINDOWS).items()
+        if what in (run or ("keys_values", "residual"))
+    }
     title = f"Vectors transplanted from a prompt with {_DONORS.get(donor, 'other label words')},\n"
     title += "averaged over tasks, "
     title += (
@@ -77,25 +91,38 @@ def plot_transplant(
         for (measure, name), panels in zip(_MEASURES.items(), axes, strict=True):
             of_measure = pl.col("measure") == measure
             for panel, ((what, side), where) in zip(panels, panel_names.items(), strict=True):
-                here = pl.concat(
-                    [
-                        rows.filter(pl.col("what") == what, pl.col("side") == side, of_measure),
-                        whole.filter(pl.col("what") == what, of_measure),
-                    ]
-                )
-                # How many of the first layers, the first of the last ones, or the only one.
-                at = pl.col("layers" if side == "first" else "layer")
-                _plot_places(panel, here.with_columns(at=at).sort("at"), style["colors"])
+                here = rows.filter(of_measure, what=what, side=side)
+                if len(windows):
+                    _plot_lines(panel, here, style["colors"])
+                else:
+                    here = pl.concat([here, whole.filter(of_measure, what=what)])
+                    # How many of the first layers, the first of the last ones, or the only one.
+                    at = pl.col("layers" if side == "first" else "layer")
+                    _plot_places(panel, here.with_columns(at=at).sort("at"), style["colors"])
                 panel.set_xlabel(where)
                 panel.axhline(0, color="0.6", linewidth=0.6, zorder=0)
                 panel.axhline(1, color="0.6", linewidth=0.6, zorder=0)
                 if measure == "follows":
                     panel.set_ylim(-0.04, 1.08)
             panels[0].set_ylabel(name)
-        handle_of = legend_entries(axes[0][:1])
+        handle_of = legend_entries(axes[0])
         if handle_of:
             legend_below(fig, handle_of.values(), handle_of)
         save(fig, paths)
+
+
+def _plot_lines(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:
+    """Lines over depth with bands, thin ones for as many other tokens."""
+    present, alone = set(rows["places"]), ("one_label", "target")
+    named = {**_PLACES, **{places: _OTHERS[places] for places in alone}}
+    for order, (places, name) in enumerate(named.items()):
+        if places in present:
+            color = colors[order % len(colors)]
+            plot_line(axes, rows.filter(places=places), color, order, name)
+    for order, places in enumerate(("text", "template")):
+        if places in present:
+            means = rows.filter(places=places).sort("layer")
+            axes.plot(means["layer"], means["mean"], **thin(order), label=_OTHERS[places])
 
 
 def _plot_places(axes: Axes, rows: pl.DataFrame, colors: list[str]) -> None:

@@ -48,6 +48,7 @@ def transplant_measures(transplant: pl.DataFrame) -> pl.DataFrame:
     return rows.select(
         *EXAMPLE_KEYS,
         "draw",
+        "tokens",
         *SUMMARY.settings,
         pl.Series("moved", ((after - before) * way).sum(1)),
         pl.Series("moved_whole", (way**2).sum(1)),

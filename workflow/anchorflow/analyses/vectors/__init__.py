@@ -46,7 +46,7 @@ VECTORS = table(
         "false without a vector",
     ),
     f.LABEL,
-    *f.SCORED,
+    *f.PREDICTED,
     keys="model task seed example vector source number layer",
 )
 
@@ -103,7 +103,6 @@ VECTORS_SUMMARY = summary_of(
         Measure(
             "to_task", "their mean cosine with the task vector, centered", (-1.0, 1.0), in_full=True
         ),
-        *m.IN_VOCABULARY,
     ),
 )
 

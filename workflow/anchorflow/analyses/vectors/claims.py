@@ -38,6 +38,8 @@ def more_probable(run: Run, more: Setting, less: Setting) -> Sampled:
 def _lacking(setting: Setting) -> str:
     if setting["vector"] == "none":
         return f"the run has no answers with {setting['number']} demonstrations"
+    if setting["source"] == "other_task":
+        return "the run has a single task, or no prompt of the other one fits the model's context"
     if setting["source"] == "deranged":
         return "label words can't be exchanged in this task, so that no vector is from wrong ones"
     return f"the run has no {setting['vector']} vectors (vectors.kinds), or too few texts for them"
@@ -52,17 +54,21 @@ _asked = partial(
 
 CLAIMS = (
     # Deranged label words leave everything else of the prompt as it is: its form, its texts, and
-    # how frequent each label word is. Random and other tasks' vectors are easier to exceed.
+    # how frequent each label word is. Vectors of other tasks may tell as much as the task's own,
+    # namely to answer with a label word, so that they are the control.
     *(
         _asked(
             f"{vector}_vector_recovers",
             f"{words} of prompts with demonstrations tells the task to a prompt without them",
             "[H] §5",
             f"probability of the true label with a {vector} vector minus that with one from the "
-            f"same prompts with another class's label word in every demonstration, {_LAYER}",
+            f"same prompts with deranged label words, {_LAYER}",
             _UNIT,
             partial(more_probable, more=of(vector), less=of(vector, "deranged")),
-            Control.subtracted("the same vector from prompts with deranged label words"),
+            Control(
+                "the vector of another task in place of the task's own",
+                partial(more_probable, more=of(vector, "other_task"), less=of(vector, "deranged")),
+            ),
         )
         for vector, words in (
             ("task", "The mean state at the target"),

@@ -8,6 +8,7 @@ Source: Zheng et al. 2024.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,12 +21,15 @@ from torch.nn.functional import cosine_similarity
 from transformers import PreTrainedModel
 
 from anchorflow.analyses.vectors import COSINES
+from anchorflow.arrays import Array
 from anchorflow.config.cell_names import task_of
 from anchorflow.config.errors import InputError
+from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, run_batches
-from anchorflow.model.interventions import CUTS_AT_ONCE, IntervenedRun, answers_of_runs
-from anchorflow.model.layers import Resumed, keep_outputs
-from anchorflow.model.logits import Answers
+from anchorflow.model.interventions import CUTS_AT_ONCE
+from anchorflow.model.layer_kinds import runs_again
+from anchorflow.model.layers import Resumed, keep_outputs, resume
+from anchorflow.model.logits import target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix
 from anchorflow.model.run_again import hidden_states
 from anchorflow.prepare.positions import label_word_tokens, text_tokens
@@ -126,45 +130,55 @@ class LocalVectors:
             prefix = compute_prefix(self._model, token_ids)
         return _Shared(list(token_ids), prefix, dict(outputs))
 
-    def answers(
+    def logits(
         self, measured: pl.DataFrame, budget: Budget
-    ) -> Iterator[tuple[Batch, str, int, Answers]]:
-        """By batch, source, and layer; without a vector, these are ``none`` and -1."""
-        runs = [(source, layer) for layer in self._layers for source in (*self._donors, "random")]
-        groups = [runs[at : at + CUTS_AT_ONCE] for at in range(0, len(runs), CUTS_AT_ONCE)]
+    ) -> Iterator[tuple[Batch, str, int, Tensor]]:
+        """Logits of label words, [B, C], by batch, source, and layer.
+
+        Without a vector, source and layer are ``none`` and -1.
+        """
         prefix = self._recipient.prefix
-        for number, group in enumerate(groups):
-            changed = [self._with_vectors(*run) for run in group]
+        again = runs_again(self._model.config)  # of which no layer of a query is kept
 
-            def measure(batch: Batch, changed: Sequence[IntervenedRun] = changed) -> list[Answers]:
-                return answers_of_runs(self._model, batch, prefix, changed, 1)
+        def run(batch: Batch) -> list[Tensor]:
+            kept = keep_outputs(self._model, () if again else self._layers)
+            with kept as outputs, intervene(prefix):
+                found = [target_label_logits(self._model, batch)]
+            for (_, layer), changed in vectors:
+                # Queries read other keys and values in the layers above.
+                above = nullcontext() if again else resume(self._model, outputs[layer])
+                with above, intervene(changed):
+                    found.append(target_label_logits(self._model, batch))
+            return found
 
-            for batch, found in run_batches(
-                measured, budget, self._model.device, measure, prefix.tokens
+        runs = [(source, layer) for layer in self._layers for source in (*self._donors, "random")]
+        for first in range(0, len(runs), CUTS_AT_ONCE):
+            group = runs[first : first + CUTS_AT_ONCE]
+            vectors = [(each, self._with_vectors(*each)) for each in group]
+            for batch, (untouched, *found) in run_batches(
+                measured, budget, self._model.device, run, prefix.tokens
             ):
-                if number == 0:
-                    yield batch, "none", -1, found[0]
-                for (source, layer), answers in zip(group, found[1:], strict=True):
-                    yield batch, source, layer, answers
+                if first == 0:
+                    yield batch, "none", -1, untouched
+                for (source, layer), logits in zip(group, found, strict=True):
+                    yield batch, source, layer, logits
 
-    def _with_vectors(self, source: str, layer: int) -> IntervenedRun:
+    def _with_vectors(self, source: str, layer: int) -> Prefix:
         """The recipient with a source's residual stream at label words behind a layer."""
         recipient = self._recipient.outputs[layer]
         hidden, rest = hidden_states(recipient.output)
         states = self._states(self._donors.get(source, self._donors["own"]), layer)
         if source == "random":
             drawn = self._random("random", "local", layer).standard_normal(states.shape)
-            direction = torch.from_numpy(drawn).to(states)
-            states = direction * (_length(states) / _length(direction))
+            states = random_like(states, drawn)
         axes = (recipient.batch, recipient.batch + 1)
         by_token = hidden.movedim(axes, (0, 1)).clone()
         by_token[0, self._at.to(hidden.device)] = states.to(hidden)
         output = by_token.movedim((0, 1), axes)
         resumed = replace(recipient, output=output if rest is None else (output, *rest))
-        prefix = compute_prefix(
+        return compute_prefix(
             self._model, self._recipient.token_ids, resumed=resumed, below=self._recipient.prefix
         )
-        return IntervenedRun(prefix, layer + 1)
 
     def _states(self, run: _Shared, layer: int) -> Tensor:
         """The residual stream at all tokens of label words, [tokens, ..., hidden]."""
@@ -206,6 +220,10 @@ def cosines(vectors: Tensor, task: Tensor) -> tuple[Tensor, Tensor]:
     return others, cosine_similarity(vectors, task[None], -1)
 
 
-def _length(states: Tensor) -> Tensor:
-    """The length of each token's state, [tokens, 1, ...]."""
-    return states.flatten(1).norm(dim=1).reshape(-1, *(1 for _ in states.shape[1:]))
+def random_like(states: Tensor, drawn: Array) -> Tensor:
+    """Random directions, ``drawn`` for each row or for all, as long as states [rows, ...] are."""
+    direction = torch.from_numpy(drawn).to(states).expand_as(states)
+    lengths = [of.flatten(1).norm(dim=1) for of in (states, direction)]
+    scale = (lengths[0] / lengths[1]).reshape(-1, *(1 for _ in states.shape[1:]))
+    scaled: Tensor = direction * scale
+    return scaled

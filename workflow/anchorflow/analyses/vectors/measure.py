@@ -11,7 +11,7 @@ above it.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -29,21 +29,20 @@ from transformers import PreTrainedModel
 
 from anchorflow.analyses.heads.function_vectors import effects_of_means, run_with_heads
 from anchorflow.analyses.vectors import ALL, NO_LAYER, SIMILARITY, VECTORS
-from anchorflow.analyses.vectors.local import LocalVectors, deranged_words, with_words
+from anchorflow.analyses.vectors.local import LocalVectors, deranged_words, random_like, with_words
 from anchorflow.config.cell_names import task_of
 from anchorflow.model.attention_function import intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.cell import Cell
-from anchorflow.model.interventions import answers_of_runs
 from anchorflow.model.last_tokens import LastTokens, keep_together
 from anchorflow.model.layer_kinds import attention_layers
 from anchorflow.model.layers import Resumed, resume
-from anchorflow.model.logits import Answers, answers_after, check_finite, predictions_of
+from anchorflow.model.logits import label_predictions, target_label_logits
 from anchorflow.model.prefix import Prefix, compute_prefix, shared_token_ids
 from anchorflow.model.run_again import hidden_states
 from anchorflow.model.size import Cost, Prompts
 from anchorflow.model.target_attention import HeadWrites, Scales, find_writes, means_over_classes
-from anchorflow.model.tokenizer import ordinary_tokens
+from anchorflow.model.tokenizer import open_tokenizer, ordinary_tokens
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.prepare.positions import positions_without_demonstrations
 from anchorflow.prepare.prompts import PromptBuilder
@@ -58,7 +57,6 @@ SOURCES = ("own", "deranged", "other_task", "without", "random")
 _HEADS = 16  # of a layer, for the estimate of time, which knows the number of layers alone
 _ORDER = VECTORS.keys[3:]
 _BEST = {"vector": pl.String, "source": pl.String, "example": pl.Int32, "best": pl.Int32}
-_RunOf = Callable[[LastTokens, PreTrainedModel], Tensor]
 
 
 class Setting(NamedTuple):
@@ -115,9 +113,9 @@ class _Run:
         with ExitStack() as observed:
             if writing is not None:
                 self.scales = observed.enter_context(writing.observed_scales(self.tokens.rows))
-            self.heads, states, self.kept = run_with_heads(model, self.tokens, LastTokens.states)
-        (self.answers,) = answers_after(model, [states], self.tokens.label_tokens, 1)
-        check_finite(self.answers.largest, self.tokens.examples)
+            self.heads, self.logits, self.kept = run_with_heads(
+                model, self.tokens, LastTokens.logits
+            )
 
     def at_target(self, layer: int) -> Tensor:
         """The residual stream at the targets behind a layer, [B, ..., hidden], float32."""
@@ -232,9 +230,8 @@ class _Target:
         for rows in halves:
             for layer, of in own.heads.items():
                 means[layer][rows] = means_over_classes(of[rows], self._classes[rows])
-        before = deranged.answers.label_logits
         effects = effects_of_means(
-            self._model, deranged.tokens, means, deranged.kept, self._classes, before
+            self._model, deranged.tokens, means, deranged.kept, self._classes, deranged.logits
         )[0].cpu()  # [B, L, H]
         chosen = []
         for rows in halves:
@@ -243,36 +240,26 @@ class _Target:
             chosen.append([divmod(place, mean.shape[1]) for place in order])
         return chosen
 
-    def answers(self, vector: str, layer: int) -> Iterator[tuple[str, Answers, Tensor]]:
-        """By source: the scored answers, and logits of label words, [B, C], to choose a layer."""
-        recipient, size = self._recipient.at_target(layer), self._recipient.tokens.size
-        scored, choosing = (
-            {
-                source: of if vector == "task" else recipient + of
-                for source, of in self.put(vector, layer, is_scored).items()
-            }
-            for is_scored in (True, False)
-        )
-        states = self._run(layer, scored, LastTokens.states)
-        logits = self._run(layer, choosing, LastTokens.logits)
-        label_tokens = self._recipient.tokens.label_tokens
-        answers = answers_after(self._model, states.split(size), label_tokens, 1)
-        yield from zip(scored, answers, logits.split(size), strict=True)
-
-    def _run(self, layer: int, put: Mapping[str, Tensor], run: _RunOf) -> Tensor:
-        """What ``run`` gives with states put at the targets, in turn, for some rows at a time."""
+    def logits(self, vector: str, layer: int) -> Iterator[tuple[str, Tensor, Tensor]]:
+        """By source: logits of label words, [B, C], that are scored, and that choose a layer."""
         tokens, kept = self._recipient.tokens, self._recipient.kept[layer]
-        rows = torch.arange(tokens.size, device=tokens.labels.device).repeat(len(put))
+        recipient = self._recipient.at_target(layer)
+        put = [self.put(vector, layer, scored) for scored in (True, False)]
+        every = torch.cat([of for some in put for of in some.values()])
+        if vector == "function":
+            every = every + recipient.repeat(len(every) // tokens.size, 1)
+        rows = torch.arange(tokens.size, device=tokens.labels.device)
+        rows = rows.repeat(len(every) // tokens.size)
         step = max(1, self._budget.tokens // (tokens.token_ids.shape[1] + 1))
         parts = []
-        for some, states in zip(
-            rows.split(step), torch.cat([*put.values()]).split(step), strict=True
-        ):
+        for some, states in zip(rows.split(step), every.split(step), strict=True):
             chosen = tokens.select(some)
             changed = with_targets(chosen, kept.select(some), states)
             with resume(self._model, changed), intervene(chosen):
-                parts.append(run(chosen, self._model))
-        return torch.cat(parts)
+                parts.append(chosen.logits(self._model))
+        scored, choosing = torch.cat(parts).chunk(2)
+        size = tokens.size
+        yield from zip(put[0], scored.split(size), choosing.split(size), strict=True)
 
     def put(self, vector: str, layer: int, scored: bool) -> dict[str, Tensor]:
         """The vectors of all sources, [B, ..., hidden], for all texts; NaN if there is no text.
@@ -298,10 +285,7 @@ class _Target:
                 found[source] = torch.where(second, of_halves[1], of_halves[0])
         own = found["own"]
         drawn = self._random("random", vector, layer).standard_normal(own.shape[1:])
-        direction = torch.from_numpy(drawn).to(own)
-        length = own.flatten(1).norm(dim=1).reshape(-1, *(1 for _ in own.shape[1:]))
-        found["random"] = direction / direction.norm() * length
-        return found
+        return {**found, "random": random_like(own, drawn)}
 
     def centered(self, layer: int) -> Tensor:
         """The task vector of all texts minus the mean state without demonstrations."""
@@ -312,7 +296,8 @@ class _Target:
 
 def _means(weights: Tensor, states: Tensor) -> Tensor:
     """Means [B, ..., hidden] of states [M, ..., hidden] with weights [B, M]."""
-    return (weights.to(states) @ states.flatten(1)).unflatten(1, states.shape[1:])
+    means: Tensor = weights.to(states) @ states.flatten(1)
+    return means.reshape(-1, *states.shape[1:])
 
 
 def chosen_layers(
@@ -353,15 +338,14 @@ class _Rows:
     def add(
         self,
         batch: Batch | LastTokens,
-        answers: Answers,
+        logits: Tensor,
         setting: Setting,
         choosing: Tensor | None = None,
     ) -> None:
-        """Add answers, and the logits [B, C] by which a layer is chosen, if there are layers."""
+        """Add logits of label words, [B, C], and those by which a layer is chosen, if any."""
         of_prompts: Any = batch  # last tokens have what predictions need of a batch
-        check_finite(answers.largest, batch.examples)
         constants = {name: pl.lit(value) for name, value in setting._asdict().items()}
-        rows = predictions_of(of_prompts, answers).with_columns(chosen=pl.lit(None), **constants)
+        rows = label_predictions(of_prompts, logits).with_columns(chosen=None, **constants)
         self._parts.append(keyed(rows, self._keys, VECTORS).drop("chosen"))
         if choosing is not None:
             of_setting = self.choosing.setdefault(setting[:2], {}).setdefault(setting.layer, {})
@@ -418,26 +402,26 @@ def measure_vectors(
     texts, labels = measured["example"].to_list(), measured["label"].to_list()
     half_of = dict(zip(texts, split_in_halves(labels, random("halves")).tolist(), strict=True))
     rows = _Rows(keys, half_of)
-    rows.add(sources["without"].tokens, sources["without"].answers, in_prompt(0))
-    rows.add(sources["own"].tokens, sources["own"].answers, in_prompt(ALL))
+    for source, number in (("without", 0), ("own", ALL)):
+        rows.add(sources[source].tokens, sources[source].logits, in_prompt(number))
     for number, shorter in fewer.items():
-        for batch, answers in _plain(model, among(taken_together(shorter), texts), budget):
-            rows.add(batch, answers, in_prompt(number))
+        for batch, logits in _plain(model, among(taken_together(shorter), texts), budget):
+            rows.add(batch, logits, in_prompt(number))
     order = sources["without"].tokens.examples
     halves = np.array([half_of[example] for example in order])
     target = _Target(model, sources, halves, writing, spec["heads"], random, budget)
     wanted = [vector for vector in target.vectors if vector in kinds and len(texts) > 1]
     for vector, layer in tqdm([*product(wanted, layers)], desc="vectors", mininterval=1):
-        for source, answers, logits in target.answers(vector, layer):
+        for source, scored, choosing in target.logits(vector, layer):
             setting = Setting(vector, source, 0, layer)
-            rows.add(sources["without"].tokens, answers, setting, logits)
+            rows.add(sources["without"].tokens, scored, setting, choosing)
     if "local" not in kinds:
         return rows.table(), nothing
     first, token_ids = chosen.row(0, named=True), shared_token_ids(chosen)
     local = LocalVectors(model, first, token_ids, layers, vocabulary, random)
-    for batch, source, layer, answers in local.answers(measured, budget):
+    for batch, source, layer, logits in local.logits(measured, budget):
         setting = Setting("local", source, ALL, layer)
-        rows.add(batch, answers, setting, None if layer == NO_LAYER else answers.label_logits)
+        rows.add(batch, logits, setting, None if layer == NO_LAYER else logits)
     similarity = local.similarity({layer: target.centered(layer) for layer in layers})
     count = len(first["label_positions"])
     # Examples of different seeds differ; seeds may be as large as the column's integers.
@@ -478,16 +462,16 @@ def _sources(
 
 def _plain(
     model: PreTrainedModel, prompts: pl.DataFrame, budget: Budget
-) -> Iterator[tuple[Batch, Answers]]:
-    """Answers to prompts as they are, by batch."""
+) -> Iterator[tuple[Batch, Tensor]]:
+    """Logits of label words, [B, C], after prompts as they are, by batch."""
     prompts = runnable(prompts, "fixed")
     if prompts.is_empty():
         return
     prefix = compute_prefix(model, shared_token_ids(prompts))
 
-    def measure(batch: Batch) -> Answers:
-        (answers,) = answers_of_runs(model, batch, prefix, (), 1)
-        return answers
+    def measure(batch: Batch) -> Tensor:
+        with intervene(prefix):
+            return target_label_logits(model, batch)
 
     yield from run_batches(prompts, budget, model.device, measure, prefix.tokens)
 
@@ -514,12 +498,13 @@ def measure(cell: Cell) -> None:
     }
     measured = among(runnable(prompts, "fixed"), examples)
     model = cell.model(measured, cost, spec)
-    size = min(builder.tokenizer.get_vocab_size(), model.get_input_embeddings().weight.shape[0])
+    tokenizer = open_tokenizer(cell.input.tokenizer)
+    size = min(tokenizer.get_vocab_size(), model.get_input_embeddings().weight.shape[0])
     found = measure_vectors(
         model,
         prompts,
         spec,
-        ordinary_tokens(builder.tokenizer, size),
+        ordinary_tokens(tokenizer, size),
         cell.batch_tokens,
         examples,
         fewer,

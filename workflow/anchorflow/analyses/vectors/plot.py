@@ -75,13 +75,13 @@ def plot_vectors(
 
 def _plot_vector(axes: Axes, rows: pl.DataFrame, color: str) -> None:
     at_layers = rows.filter(pl.col("layer") != NO_LAYER)
+    own = at_layers.filter(source="own")
+    if not own.is_empty():
+        plot_line(axes, own, color, 0, "from the task's own prompts", zorder=3)
     for order, (source, name) in enumerate(_CONTROLS.items()):
         of_source = at_layers.filter(source=source)
         if not of_source.is_empty():
             plot_line(axes, of_source, order=order, label=name, alpha=0, **thin(order))
-    own = at_layers.filter(source="own")
-    if not own.is_empty():
-        plot_line(axes, own, color, 0, "from the task's own prompts")
     for mean in rows.filter(source="none")["mean"]:
         look: Any = {"color": "#404040", "linewidth": 0.8, "linestyle": "-."}
         axes.axhline(mean, label="no vector, random texts", **look)

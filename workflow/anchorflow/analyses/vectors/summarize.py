@@ -29,12 +29,11 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
     plain = rows.filter(vector="none").select(*_KEYS, "number", *_GRADED.values())
     for number, suffix in ((0, "_without"), (ALL, "_with")):
         of = plain.filter(number=number).drop("number")
-        rows = rows.join(of, on=_KEYS, suffix=suffix, maintain_order="left")
+        rows = rows.join(of, _KEYS, "left", suffix=suffix, maintain_order="left")
     return rows.select(
         *_KEYS,
         *SUMMARY.settings,
         *_GRADED.values(),
-        *change.VOCABULARY,
         **{name: pl.col(of) - pl.col(f"{of}_without") for name, of in _GRADED.items()},
         **{
             f"{name}_whole": pl.col(f"{of}_with") - pl.col(f"{of}_without")

@@ -1,7 +1,7 @@
 """Random whole demonstrations that fit the budget, labels balanced, as in the whole prompt."""
 
 from anchorflow.analyses.compression.methods import Demonstrations, Kept
-from anchorflow.analyses.compression.whole_demonstrations import at_random
+from anchorflow.analyses.compression.methods._whole_demonstrations import at_random
 
 ANY_BUDGET = True
 WHOLE = True

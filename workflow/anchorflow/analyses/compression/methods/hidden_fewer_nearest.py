@@ -4,7 +4,7 @@ Texts are as similar as BM25 over their tokens says.
 """
 
 from anchorflow.analyses.compression.methods import Demonstrations, Kept
-from anchorflow.analyses.compression.whole_demonstrations import nearest
+from anchorflow.analyses.compression.methods._whole_demonstrations import nearest
 
 ANY_BUDGET = True
 WHOLE = True

@@ -1,4 +1,4 @@
-"""As snapkv, with attention times the norm of what a value writes, |W_O v| (Feng et al. 2025).
+"""As snapkv, with attention times |W_O v|, the norm of what values write (after Feng et al. 2025).
 
 The norm is that behind the output projection of each query head.
 """

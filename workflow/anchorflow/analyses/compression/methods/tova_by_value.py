@@ -1,4 +1,4 @@
-"""As tova, with attention times the norm of what a value writes, |W_O v| (Guo et al. 2024).
+"""As tova, with attention times |W_O v|, the norm of what values write (after Guo et al. 2024).
 
 The norm is that behind the output projection of each query head.
 """

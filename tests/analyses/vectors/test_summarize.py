@@ -1,0 +1,108 @@
+"""What vectors recover, worked out by hand, and the figure over depth."""
+
+import polars as pl
+import pytest
+
+from anchorflow.analyses.vectors import NO_LAYER, VECTORS_SUMMARY
+from anchorflow.analyses.vectors.plot import plot_vectors
+from anchorflow.analyses.vectors.summarize import summarize_vectors
+from anchorflow.schemas.frames import frame_schema
+from constructed.interventions import prompts
+from constructed.vectors import FULL, ONE, RANDOM_TEXTS, RECIPIENT, answers, put, similarity
+from figure_style import figure_of
+
+TEXTS = 8
+ONES = [1.0] * TEXTS
+LOW, HIGH = [0.25] * TEXTS, [0.75] * (TEXTS - 1) + [0.25]
+PART = [0.75, 0.75, 0.5, *LOW[3:]]
+PLAIN = {RECIPIENT: LOW, FULL: HIGH, ONE: LOW}
+NOTHING = similarity({})
+
+
+def means(table: pl.DataFrame, vector: str, source: str, layer: int) -> dict[str, float | None]:
+    rows = table.filter(task="news", vector=vector, source=source, layer=layer)
+    return dict(rows.select("measure", "mean").iter_rows())
+
+
+def test_recovery_is_the_share_of_what_all_demonstrations_add() -> None:
+    known = {**PLAIN, put("task"): PART, put("task", layer=4): LOW}
+    table = summarize_vectors(answers(known), NOTHING, prompts(), 0.9)
+    assert table.schema == frame_schema(VECTORS_SUMMARY)
+    # Of 8 texts, 7 become right with demonstrations, and 3 with the vector; their probabilities
+    # rise by 7 · .5, and by .5 + .5 + .25.
+    expected = {
+        "accuracy": 3 / 8,
+        "probability": (0.75 + 0.75 + 0.5 + 5 * 0.25) / 8,
+        "recovery": 3 / 7,
+        "recovered_probability": 1.25 / 3.5,
+    }
+    for layer in (2, NO_LAYER):  # where the second one is chosen
+        assert means(table, "task", "own", layer) == pytest.approx(expected)
+    assert means(table, "task", "own", 4)["recovery"] == 0
+    full = table.filter(task="news", vector="none", number=-1, measure="recovery")
+    assert full["mean"].to_list() == [1.0]
+
+
+def test_recovery_is_undefined_where_demonstrations_may_add_nothing() -> None:
+    """Probabilities rise for sure, and accuracies of a single text."""
+    once = [0.75, *[0.4] * (TEXTS - 1)]
+    known = {RECIPIENT: LOW, FULL: once, put("task"): once}
+    table = summarize_vectors(answers(known), NOTHING, prompts(), 0.9)
+    found = means(table, "task", "own", 2)
+    assert found["recovery"] is None
+    assert found["recovered_probability"] == pytest.approx(1)
+    assert found["accuracy"] == pytest.approx(1 / 8)
+    worse = {RECIPIENT: HIGH, FULL: LOW, put("task"): LOW}
+    found = means(summarize_vectors(answers(worse), NOTHING, prompts(), 0.9), "task", "own", 2)
+    assert found["recovery"] is None
+    assert found["recovered_probability"] is None
+
+
+def test_tasks_without_an_effect_are_not_in_the_average() -> None:
+    some = answers({**PLAIN, put("task"): PART})
+    none = answers({RECIPIENT: LOW, FULL: LOW, ONE: LOW, put("task"): LOW}, task="poems")
+    both = pl.concat([some, none])
+    table = summarize_vectors(both, NOTHING, prompts(("news", "poems")), 0.9)
+    of = table.filter(vector="task", layer=2)
+    recovered = dict(of.filter(measure="recovery").select("task", "mean").iter_rows())
+    assert recovered == pytest.approx({"news": 3 / 7, "poems": None, "average": 3 / 7})
+    right = dict(of.filter(measure="accuracy").select("task", "mean").iter_rows())
+    assert right["average"] == pytest.approx(3 / 16)
+
+
+def test_cosines_are_means_over_demonstrations_beside_their_control() -> None:
+    cosines = similarity({2: [0.25, 0.75], 5: [0.5, 0.5]})
+    table = summarize_vectors(answers(PLAIN), cosines, prompts(), 0.9)
+    for source, share in (("own", 1.0), ("random", 0.5)):
+        for layer in (2, 5):
+            found = means(table, "local", source, layer)
+            assert found == pytest.approx({"similarity": share / 2, "to_task": share})
+
+
+def test_every_panel_has_a_vector_its_controls_and_how_many_demonstrations_it_is_worth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {
+        put(vector, source, layer): values
+        for vector in ("task", "local")
+        for source, values in (("own", PART), ("deranged", LOW))
+        for layer in (2, 5)
+    }
+    table = answers({**PLAIN, RANDOM_TEXTS: LOW, **known})
+    figure = figure_of(monkeypatch, plot_vectors, summarize_vectors(table, NOTHING, prompts(), 0.9))
+    panels = figure.axes
+    assert [panel.get_title().partition("\n")[0] for panel in panels] == [
+        "task vector",
+        "local vectors at label words,",
+        *["", ""],
+    ]
+    lines = {line.get_label(): line for line in panels[0].lines}
+    assert list(lines["from the task's own prompts"].get_xdata()) == [2, 5]
+    assert list(lines["from the task's own prompts"].get_ydata()) == [3 / 8, 3 / 8]
+    assert list(lines["from prompts with wrong label words"].get_ydata()) == [0, 0]
+    assert "no vector, random texts" in {line.get_label() for line in panels[1].lines}
+    # Dotted lines of no, one, and all demonstrations.
+    dotted = [line for line in panels[0].lines if line.get_linestyle() == ":"]
+    assert sorted(line.get_ydata()[0] for line in dotted) == [0, 0, 7 / 8]
+    words = {text.get_text() for text in panels[1].texts}
+    assert words == {"0", "1", "all", "demonstra-\ntions"}

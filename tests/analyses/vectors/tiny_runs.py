@@ -1,0 +1,24 @@
+"""Tiny runs of vectors, for the test of cost."""
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from anchorflow.analyses.vectors import measure as vectors
+from tiny_cells import TABLE
+
+Run = Callable[[PreTrainedModel], object]
+
+
+def counted(*kinds: str) -> tuple[ModuleType, Mapping[str, Any], Run]:
+    spec = {"kinds": kinds, "depths": 2, "heads": 3, "demonstrations": []}
+    return (
+        vectors,
+        spec,
+        lambda model: vectors.measure_vectors(model, TABLE, spec, range(90), 1000, other=TABLE),
+    )
+
+
+COUNTED = {"vectors at the target": counted("task"), "local vectors": counted("local")}
