@@ -46,6 +46,16 @@ def test_training_texts_are_as_many_of_each_label_and_apart_from_all_that_is_sho
         assert all(row.to_list() == shown for row in training["demonstration_texts"])
 
 
+def test_texts_that_are_not_asked_have_no_prompt_with_more_demonstrations() -> None:
+    texts = corpus()
+    samples = samples_of(texts)
+    every, some = (
+        draw_auxiliary(texts, samples, LABELS, 3, None, {}, asked) for asked in (None, [1, 2])
+    )
+    assert kind(some, "training").equals(kind(every, "training"))
+    assert kind(some, "many").equals(kind(every, "many").filter(pl.col("example").is_in([1, 2])))
+
+
 def test_training_texts_that_are_test_texts_too_are_left_out() -> None:
     texts = corpus(same=True)
     samples = samples_of(texts)

@@ -554,8 +554,9 @@ def _learning_rates(fit: Fit, spec: Mapping[str, Any]) -> pl.DataFrame:
 
 def measure(cell: Cell) -> None:
     spec, task, anchors = cell.spec, cell.task, cell.params.anchors
-    samples, tested = cell.read("samples", SAMPLES), cell.read("prompts", PROMPTS)
-    tested = among(tested, cell.examples(tested))
+    samples, prompts = cell.read("samples", SAMPLES), cell.read("prompts", PROMPTS)
+    examples = cell.examples(prompts)
+    tested = among(prompts, examples)
     further = draw_auxiliary(
         cell.read("texts", TEXTS),
         samples,
@@ -563,6 +564,7 @@ def measure(cell: Cell) -> None:
         spec["examples_per_label"],
         task["many_demonstrations"],
         draw_inputs(spec["baselines"], samples, tested, len(task["fields"])),
+        examples,
     )
     builder = PromptBuilder.open(cell.input.tokenizer, task, cell.card["name"])
     auxiliary = builder.build(further)

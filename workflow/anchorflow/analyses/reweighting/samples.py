@@ -5,7 +5,7 @@ to them. ``many``: the test texts with more demonstrations, the fixed ones and t
 Inputs of a baseline, for example texts without content: by the name of the baseline.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -26,13 +26,15 @@ def draw_auxiliary(
     examples_per_label: int,
     many_demonstrations: int | None,
     inputs: Mapping[str, Sequence[str]],
+    asked: Collection[int] | None = None,
 ) -> pl.DataFrame:
     """Draw training texts for one task and seed, and build all kinds of samples from them.
 
     Training texts are apart from demonstrations and test texts. ``many`` has
     ``many_demonstrations`` of each label, more than the fixed ones; by default, all that are
-    available. The ``inputs`` of baselines follow the fixed demonstrations. ``example`` is the row
-    in the training split for ``training`` and counts the inputs of a baseline.
+    available, before the test texts ``asked``, all by default. The ``inputs`` of baselines follow
+    the fixed demonstrations. ``example`` is the row in the training split for ``training`` and
+    counts the inputs of a baseline.
     """
     fixed = samples.filter(pl.col("demonstrations") == "fixed")
     first = fixed.row(0, named=True)
@@ -48,7 +50,8 @@ def draw_auxiliary(
     if many_demonstrations is not None:
         added = many_demonstrations - len(demonstrations) // len(labels)
     more = _more_demonstrations(demonstrations, training, first, added)
-    test = fixed.select(pl.col("example").alias("row"), "text", "label")
+    chosen = fixed if asked is None else fixed.filter(pl.col("example").is_in(list(asked)))
+    test = chosen.select(pl.col("example").alias("row"), "text", "label")
     parts = [("training", training, demonstrations), ("many", test, more)]
     for name, input_texts in inputs.items():
         queries = pl.DataFrame(
