@@ -56,7 +56,7 @@ from saliency import peak, reset_peak
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from anchorflow.analyses.compression.measure import observe
+from anchorflow.analyses.compression.observations import observe
 from anchorflow.analyses.flow.measure import ALL, SharedSaliency
 from anchorflow.analyses.isolation.measure import Setting, isolated_positions, measure_isolation
 from anchorflow.kept_positions import METHODS

@@ -493,6 +493,10 @@ def test_what_a_key_can_t_be_is_refused_in_one_sentence(key: str, value: Any, to
             "knockout.layers: faithfulness compares saliency with cutting edges in single layers, ",
         ),
         (
+            {"faithfulness.transplants": ["label"]},
+            "faithfulness.transplants: without faithfulness.classes the analysis is not run; list ",
+        ),
+        (
             {"test_examples": 2**62, "compute.examples_per_shard": 3},
             f"compute.examples_per_shard: 3 makes {2**62 // 3 + 1} shards of test_examples ",
         ),

@@ -271,6 +271,7 @@ def test_a_second_run_is_a_section_of_its_model_s_page(tmp_path: Path) -> None:
         "Saliency ranks layers by the effect of cutting the target's attention to label words "
         "better than attention does"
     ]
+    assert re.findall(r"Undecided[^|]* \| (.*?) \|", section) == ["14 in 4 seeds"]
     assert "AUCROC" not in section  # of attention, which is not disputed
     assert re.findall(r"^\| .*gim.*|^\| .*, saliency.*", section, re.MULTILINE) == [
         "| label_to_target, gim | 0.50 [0.40, 0.60] | 0.40 [0.30, 0.50] |",

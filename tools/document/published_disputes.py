@@ -87,7 +87,8 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
     ),
     "faithfulness": (
         Quoted(
-            "Which estimate ranks layers as cuts in single layers do: rank correlation",
+            "Which estimate ranks layers as cuts, or a donor's keys and values, in single layers do: "
+            "rank correlation",
             "{edges}, {estimate}",
             {"measure": "rank", "control": False},
         ),
@@ -111,6 +112,11 @@ def section_of(run: KeptRun) -> str:
     shown = {name: f"{DISPUTES}/{name}.png" for name in DISPUTED if name in titles}
     claims = claims_of(run)
     _, answers = questions(claims.with_columns(question="statement"), shown)
+    # Rows are in the order of the claims, which are of one model.
+    counts = claims.select(
+        pl.format("{} in {} seeds", pl.col("texts").fill_null(pl.col("examples")), "seeds")
+    )
+    answers = answers.insert_column(2, counts.to_series().alias("texts"))
     small = pl.all().str.strip_chars().str.replace(r"\n(.*)", "<br><small>$1</small>")
     return page(
         "disputes.md",

@@ -39,6 +39,7 @@ from anchorflow.config.places import (
     make_writable,
 )
 from anchorflow.config.presented_settings import settings_named, without_texts
+from anchorflow.config import registry
 from anchorflow.config.registry import claim_places, entries, file_of, place
 from anchorflow.config.shards import gathered, shard_names
 from anchorflow.config.analysis import CELL, MODEL, WORLDS

@@ -27,7 +27,8 @@ use rule measure as measure_compression with:
             else []
         ),
         model="results/models/{model}",
-        tokenizer=tokenizer_of,
+        # The words that ask the model to repeat the demonstrations.
+        tokenizer=tokenizer_of if any_method_declares("REPEATS") else [],
     output:
         measured("compression"),
     log:

@@ -166,6 +166,12 @@ def unless_untrained(path):
     )
 
 
+def any_method_declares(constant):
+    """Whether a method of compression sets a constant, such as ``REPEATS``."""
+    folder, methods = "analyses/compression/methods", config["compression"]["methods"]
+    return any(registry.declared(folder, name, constant, False) for name in methods)
+
+
 def anchors_to_fit():
     """``compression.positions`` if β is also fitted on the anchors alone; None otherwise."""
     compression = config["compression"]

@@ -260,6 +260,20 @@ def test_labels_are_as_balanced_as_budgets_allow() -> None:
         assert sorted(k % 2 for k in chosen) == [0, 1]
 
 
+def test_without_what_precedes_demonstrations_the_first_token_of_the_whole_prompt_stays() -> None:
+    """Attention goes to it, in keys that were computed with it; a text has a first of its own."""
+    shown = four(0, 0, 1, 1)
+    shown = replace(shown, prompt={**shown.prompt, "demonstration_starts": [0, 5, 10, 16]})
+    for draw in range(10):
+        assert kept(shown, "hidden_fewer_random", 5, draw) == [*range(5)]
+        assert len(kept(shown, "text_fewer_random", 5, draw)) == 5
+        six = kept(shown, "hidden_fewer_balanced", 6, draw)
+        assert six in ([*range(5)], [0, *range(5, 10)], [0, *range(16, 21)])
+    assert kept(shown, "hidden_fewer_nearest", 6) == [0, *range(5, 10)]
+    assert kept(shown, "text_fewer_nearest", 6) == [*range(5, 10)]
+    assert kept(shown, "hidden_fewer_random", 21) == [*range(21)]
+
+
 def test_the_nearest_demonstrations_share_rare_tokens_with_the_query() -> None:
     """The query's 9 is in texts 1 and 3, and its 10 in text 1 alone; of 9 texts, 7 counts twice."""
     shown = four(0, 0, 0, 1)

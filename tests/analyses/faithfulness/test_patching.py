@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy
 from anchorflow.analyses.faithfulness.measure import measure_faithfulness
 from anchorflow.analyses.faithfulness.patching import measure_patching, predicted
 from anchorflow.analyses.transplant.measure import donor_words
-from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import Attention, AttentionCall, LayerPrefix, intervene
 from anchorflow.model.logits import label_logits
 from anchorflow.random_draws import generator
@@ -130,8 +129,11 @@ def test_rows_of_transplants_stand_beside_those_of_edges() -> None:
     assert both.filter(edges="label_to_target").equals(edges)
 
 
-def test_models_that_carry_a_state_are_refused() -> None:
-    with pytest.raises(InputError, match=r"leave faithfulness\.transplants empty"):
-        measure_patching(
-            tiny_model(next(iter(HYBRIDS))), shared_prompts([5]), ["label"], "drawn", 9
-        )
+def test_models_that_carry_a_state_have_rows_of_edges_alone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = tiny_model(next(iter(HYBRIDS)))
+    how = (["label_to_target"], 0, 0, 500, [1])
+    found = measure_faithfulness(model, shared_prompts([5, 9]), *how, ["label"])
+    assert set(found["edges"]) == {"label_to_target"}
+    assert "No donor's keys and values for model tiny. " in caplog.text

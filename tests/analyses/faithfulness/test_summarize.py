@@ -70,6 +70,22 @@ def test_ranks_that_do_not_vary_have_no_correlation() -> None:
     np.testing.assert_allclose(found, [-1, np.nan])
 
 
+def test_a_donor_s_keys_have_only_the_estimates_that_there_are_of_them() -> None:
+    edges, none = faithfulness(TOLD), pl.lit(None, pl.Float64)
+    changed = edges.with_columns(
+        edges=pl.lit("label_transplanted"),
+        change=pl.col("layer").replace_strict([0, 1, 2], [0.5, -1.0, 4.0]),
+        **dict.fromkeys(("saliency", "integrated", "attention"), none),
+    )
+    told = pl.concat([edges, changed])
+    table = summarize_faithfulness(told, cuts([0.5, -1.0, 4.0]), prompts(), 0.95)
+    exchanged = table.filter(edges="label_transplanted")
+    assert exchanged["estimate"].unique(maintain_order=True).to_list() == ["gradient", "gim"]
+    assert means(exchanged)["gradient", "rank"] == pytest.approx(ONE_ORDER)
+    alone = summarize_faithfulness(edges, cuts([0.5, -1.0, 4.0]), prompts(), 0.95)
+    assert table.filter(edges="label_to_target").equals(alone)
+
+
 def test_runs_without_single_layers_are_refused() -> None:
     cut = knockout({("label_to_target", False, 0): [0.5]}, [0.5])
     with pytest.raises(InputError, match="add single"):

@@ -125,17 +125,44 @@ def test_a_norm_s_bias_does_not_enter_its_scale() -> None:
 
 
 class Grouped(nn.Module):
-    """A norm whose scale is that of each half."""
+    """A norm whose mean and scale are those of each half, as GroupNorm is over tokens."""
+
+    def __init__(self, centered: bool) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.0, -2, 3, 0.5, 2, 1, -1, 4]))
+        self._centered = centered
 
     def forward(self, states: Tensor) -> Tensor:
         halves = states.unflatten(-1, (2, -1))
-        return (halves / halves.square().mean(-1, keepdim=True).sqrt()).flatten(-2)
+        halves = halves - halves.mean(-1, keepdim=True) if self._centered else halves
+        return self.weight * (halves / halves.square().mean(-1, keepdim=True).sqrt()).flatten(-2)
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_a_norm_of_groups_has_a_scale_for_each(centered: bool) -> None:
+    norm, random = Grouped(centered), torch.Generator().manual_seed(0)
+    states = torch.randn(3, 8, generator=random).requires_grad_()
+    upstream = torch.randn(3, 8, generator=random)
+    with norms_of(norm, GIM):
+        norm(states).backward(upstream)
+    halves = states.detach().unflatten(-1, (2, -1))
+    expected = (norm.weight.detach() * upstream).unflatten(-1, (2, -1))
+    if centered:
+        halves, expected = (part - part.mean(-1, keepdim=True) for part in (halves, expected))
+    expected = expected / halves.square().mean(-1, keepdim=True).sqrt()
+    torch.testing.assert_close(states.grad, expected.flatten(-2))
 
 
 def test_a_norm_of_another_kind_is_refused() -> None:
-    norm = Grouped()
-    with norms_of(norm, GIM), pytest.raises(InputError, match="use the plain gradient"):
+    with norms_of(norm := Crossed(), GIM), pytest.raises(InputError, match="use the plain gradien"):
         norm(torch.ones(2, 8, requires_grad=True))
+
+
+class Crossed(nn.Module):
+    """A norm whose scale is that of every element's neighbor."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return states / states.roll(1, -1).abs()
 
 
 @pytest.mark.parametrize(

@@ -241,6 +241,25 @@ def test_answers_that_all_stay_may_be_less_sure_with_other_caches() -> None:
         assert made.judged(claim, {"compression": rows})["effect"] == pytest.approx(1), claim
 
 
+def test_texts_for_which_no_whole_demonstration_fits_are_not_compared() -> None:
+    """On them, a prompt of fewer demonstrations is one of none, which retains nothing."""
+    rows = made.compression({"hidden_anchor": [2], "text_fewer_balanced": [1]})["compression"]
+    fewer = pl.col("method") == "text_fewer_balanced"
+
+    def without(which: pl.Expr) -> made.Tables:
+        kept = pl.when(fewer & which).then(1).otherwise("kept").cast(rows.schema["kept"])
+        return {"compression": rows.with_columns(kept=kept)}
+
+    assert made.judged("anchors_over_fewer", without(pl.lit(False)))["effect"] == 0.25
+    found = made.judged("anchors_over_fewer", without(pl.col("example") % 4 == 1))
+    assert found["effect"] == 0  # of texts 0, 2, and 3, each keeps one
+    assert found["examples"] == len(made.SEEDS) * made.EXAMPLES * 3 / 4
+    found = made.judged("anchors_over_fewer", without(pl.col("seed") == made.SEEDS[0]))
+    assert found["seeds"] == len(made.SEEDS) - 1
+    said = "no whole demonstration fits the number of anchors in this task"
+    made.lacks("anchors_over_fewer", without(pl.lit(True)), said)
+
+
 def test_what_is_lacking_is_named() -> None:
     alone = {"reweighting": made.answered({"reweighted": 3}, "method", REWEIGHTING)}
     for claim, other in BESIDE.items():

@@ -261,8 +261,8 @@ def compression(loyal: Mapping[str, Sequence[int]]) -> Tables:
         settings += [(method, None, draw, count) for draw, count in enumerate(counts)]
         settings += [(method, 0.5, 0, 0)] if method != "hidden_random" else []
     rows = [
-        {**cell, "method": method, "share": share, "draw": draw, "kept": 5, "shared": 20}
-        | {"label": 1, "prediction": loyal_here}
+        {**cell, "method": method, "share": share, "draw": draw, "shared": 20}
+        | {"kept": 1 if method == "first_only" else 5, "label": 1, "prediction": loyal_here}
         | {"probabilities": [1.0 - loyal_here, float(loyal_here)]}
         | {"top_tokens": [1, 2, 3, 4, 5] if loyal_here else [1, 2, 6, 7, 8]}
         for method, share, draw, count in settings

@@ -483,7 +483,7 @@ class GradientRule:
 
     The softmax's Jacobian is that at the scores divided by ``temperature``, without the factor
     1/temperature. What queries, keys, and values receive is multiplied. With ``frozen_norms``, the
-    scales of norms are constants (:func:`~anchorflow.model.frozen_norms.frozen_norms`).
+    scales of norms are constants (:func:`~anchorflow.model.frozen_norms.norms_of`).
     """
 
     temperature: float = 1.0

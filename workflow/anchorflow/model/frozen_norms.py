@@ -2,12 +2,13 @@
 
 Norms have many classes, so they are told by what they do: LayerNorm and RMSNorm map x to
 b + w ⊙ Px / σ(x), where P subtracts the mean or nothing, and σ grows with x, so that multiplying x
-changes nothing. Their own forward pass runs, and its output is kept bit by bit.
+changes nothing. Mean and σ may be those of groups of equal size. Their own forward pass runs, and
+its output is kept bit by bit.
 """
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,8 +19,26 @@ from anchorflow.model.attention_function import GradientRule
 
 Projection = Callable[[Tensor], Tensor]  # P, along the last axis
 
-# P of each module that has run, or None if it is no norm. What a module does stays the same.
-_known: WeakKeyDictionary[nn.Module, Projection | None] = WeakKeyDictionary()
+
+class Kind(NamedTuple):
+    """What a norm does: P, and over how many groups of the last axis, each with a scale."""
+
+    projection: Projection
+    groups: int = 1
+
+    def project(self, values: Tensor) -> Tensor:
+        return self.projection(values.unflatten(-1, (self.groups, -1))).flatten(-2)
+
+    def scale(self, output: Tensor, direction: Tensor) -> Tensor:
+        """The factors of a direction that come nearest to the output, like ``output``."""
+        own, along = (each.unflatten(-1, (self.groups, -1)) for each in (output, direction))
+        squares = along.square().sum(-1, keepdim=True)
+        factors = (own * along).sum(-1, keepdim=True) / squares.clamp(min=1e-30)
+        return factors.expand_as(own).flatten(-2)
+
+
+# The kind of each module that has run, or None if it is no norm. What a module does stays the same.
+_known: WeakKeyDictionary[nn.Module, Kind | None] = WeakKeyDictionary()
 
 
 @contextlib.contextmanager
@@ -48,10 +67,10 @@ def _freeze(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any], fou
     if found.shape != states.shape or not found.requires_grad or not found.numel():
         return found
     if module not in _known:
-        _known[module] = _projection_of(module, states)
-    project = _known[module]
+        _known[module] = _kind_of(module, states)
+    kind = _known[module]
     # The graph of its own forward pass is dropped.
-    return found if project is None else _Frozen.apply(states, found.detach(), module, project)
+    return found if kind is None else _Frozen.apply(states, found.detach(), module, kind)
 
 
 def _as_it_is(values: Tensor) -> Tensor:
@@ -63,8 +82,8 @@ def _centered(values: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _projection_of(module: nn.Module, like: Tensor) -> Projection | None:
-    """P of a norm; None for a module whose output changes when its input is multiplied."""
+def _kind_of(module: nn.Module, like: Tensor) -> Kind | None:
+    """The kind of a norm; None for a module whose output changes when its input is multiplied."""
     random = torch.Generator().manual_seed(0)
     # Of usual size: larger ones would saturate a softmax or a sigmoid, which would not change then.
     values = torch.randn(like.shape, generator=random).to(like)
@@ -73,46 +92,42 @@ def _projection_of(module: nn.Module, like: Tensor) -> Projection | None:
     tolerance = share * output.abs().max()
     if not bool((multiplied - output).abs().max() <= tolerance):
         return None
-    for project in (_as_it_is, _centered):
-        weight, shift = _weight_and_shift(module, values, project)
-        direction = weight * project(values.float())
-        kept = shift + _scale(output - shift, direction) * direction
+    size = like.shape[-1]
+    # Fewest groups first, of two or more each: any output is a multiple of a single number.
+    counts = [count for count in range(1, size // 2 + 1) if size % count == 0]
+    for kind in (Kind(p, count) for count in counts for p in (_as_it_is, _centered)):
+        weight, shift = _weight_and_shift(module, values, kind)
+        direction = weight * kind.project(values.float())
+        kept = shift + kind.scale(output - shift, direction) * direction
         if bool((kept - output).abs().max() <= tolerance):
-            return project
+            return kind
     raise InputError(
         f"{type(module).__name__}: this norm is neither like LayerNorm nor like RMSNorm, so that "
         "its scale can't be held constant; use the plain gradient for this model."
     )
 
 
-def _weight_and_shift(norm: nn.Module, like: Tensor, project: Projection) -> tuple[Tensor, Tensor]:
+def _weight_and_shift(norm: nn.Module, like: Tensor, kind: Kind) -> tuple[Tensor, Tensor]:
     """A multiple of w for every token, and b, from the outputs at ±1 in turn; float32."""
     signs = torch.ones_like(like)
     signs[..., ::2] = -1
     one, other = norm.forward(signs).float(), norm.forward(-signs).float()
-    return (one - other) / 2 / project(signs.float()), (one + other) / 2
-
-
-def _scale(output: Tensor, direction: Tensor) -> Tensor:
-    """The factor of a direction that comes nearest to the output of each token, [..., 1]."""
-    squares = direction.square().sum(-1, keepdim=True)
-    return (output * direction).sum(-1, keepdim=True) / squares.clamp(min=1e-30)
+    return (one - other) / 2 / kind.project(signs.float()), (one + other) / 2
 
 
 class _Frozen(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, states: Tensor, output: Tensor, norm: nn.Module, project: Projection
-    ) -> Tensor:
+    def forward(ctx: Any, states: Tensor, output: Tensor, norm: nn.Module, kind: Kind) -> Tensor:
         ctx.save_for_backward(states, output)
-        ctx.norm, ctx.project = norm, project
+        ctx.norm, ctx.kind = norm, kind
         return output.view_as(output)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         states, output = ctx.saved_tensors
         with torch.no_grad():
-            weight, shift = _weight_and_shift(ctx.norm, states, ctx.project)
-            scale = _scale(output.float() - shift, weight * ctx.project(states.float()))
-            of_states = ctx.project(weight * gradients[0].float()) * scale
+            weight, shift = _weight_and_shift(ctx.norm, states, ctx.kind)
+            direction = weight * ctx.kind.project(states.float())
+            scale = ctx.kind.scale(output.float() - shift, direction)
+            of_states = ctx.kind.project(weight * gradients[0].float()) * scale
         return of_states.to(states.dtype), None, None, None

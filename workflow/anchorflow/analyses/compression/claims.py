@@ -6,7 +6,13 @@ import polars as pl
 
 from anchorflow.analyses.compression.summarize import retention_measures
 from anchorflow.claims.claim import DISCRIMINATING, Claim, Control, NotMeasured, Run, Sampled
-from anchorflow.claims.effects import EFFECT_RETAINED, NO_EFFECT, difference_by_seed, rows_with
+from anchorflow.claims.effects import (
+    EFFECT_RETAINED,
+    NO_EFFECT,
+    Setting,
+    difference_by_seed,
+    rows_with,
+)
 
 READS = ("compression", "prompts")
 
@@ -15,6 +21,7 @@ def anchors_over(run: Run, method: str, measure: str) -> Sampled:
     """A measure of retention with the anchors minus that with another method.
 
     Word loyalty leaves out the label words' first tokens, which any network may keep by copying.
+    Texts for which no whole demonstration fits do not count: there is no prompt to compare with.
     """
     rows = run.rows("compression")
     if measure == "word_loyalty":
@@ -28,7 +35,18 @@ def anchors_over(run: Run, method: str, measure: str) -> Sampled:
             wanted = f"compression: {{methods: [hidden_anchor, {method}]}}"
             raise NotMeasured(f"compression.methods lacks {name}", wanted)
     anchors, others = ({"method": name, "share": None} for name in ("hidden_anchor", method))
-    return difference_by_seed(retention_measures(rows), [anchors], [others], measure)
+    empty = _without_any(rows, others)
+    measured = retention_measures(rows).join(empty, on=["seed", "example"], how="anti")
+    if measured.is_empty():
+        raise NotMeasured("no whole demonstration fits the number of anchors in this task")
+    return difference_by_seed(measured, [anchors], [others], measure)
+
+
+def _without_any(rows: pl.DataFrame, others: Setting) -> pl.DataFrame:
+    """Seeds and examples for which a method keeps what is kept without demonstrations."""
+    nothing = rows_with(rows, {"method": "first_only"})
+    same = ["seed", "example", "kept"]
+    return rows_with(rows, others).join(nothing, on=same, how="semi").select("seed", "example")
 
 
 def _label_tokens(prompts: pl.DataFrame) -> list[int]:

@@ -333,6 +333,6 @@ def measure(cell: Cell) -> None:
         cell.batch_tokens,
         examples,
         cell.scoring,
-        Asking.of(open_tokenizer(cell.input.tokenizer)),
+        Asking.of(open_tokenizer(cell.input.tokenizer)) if cell.input.tokenizer else None,
     )
     cell.write(COMPRESSION, compression, cell.described(compression=spec))

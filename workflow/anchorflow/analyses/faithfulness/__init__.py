@@ -105,6 +105,11 @@ FAITHFULNESS_SUMMARY = summary_of(
 def check(config: Mapping[str, Any]) -> None:
     """Refuse to compare saliency with cuts that are not made."""
     cut, wanted = config["knockout"], config["faithfulness"]["classes"]
+    if config["faithfulness"]["transplants"] and not wanted:
+        raise InputError(
+            "faithfulness.transplants: without faithfulness.classes the analysis is not run; list "
+            "classes there, or leave faithfulness.transplants empty."
+        )
     for name in wanted:
         if name not in cut["classes"]:
             raise InputError(

@@ -7,6 +7,7 @@ tokens. Queries alone attend to the exchanged ones, as in the analysis ``transpl
 Source: after Syed et al. 2024.
 """
 
+import logging
 from collections.abc import Collection, Sequence
 
 import polars as pl
@@ -19,7 +20,6 @@ from transformers import PreTrainedModel
 from anchorflow.analyses.faithfulness import FAITHFULNESS, TRANSPLANTED
 from anchorflow.analyses.flow.measure import ALL, Saliency, label_loss
 from anchorflow.analyses.transplant.measure import Setting, transplants
-from anchorflow.config.errors import InputError
 from anchorflow.model.attention_function import RULES, GradientRule, LayerPrefix, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.frozen_norms import norms_of
@@ -30,6 +30,13 @@ from anchorflow.model.prefix import Prefix
 from anchorflow.prepare.label_words import taken_together
 from anchorflow.schemas.frames import frame_schema, keyed
 
+log = logging.getLogger(__name__)
+
+OF_STATES = (
+    "Some of its layers carry a state from token to token, or select keys among all of a prompt, "
+    "so kept keys and values are not all that queries get from the demonstrations "
+    "(docs/reference/models.md)."
+)
 _RULE_OF = {"gradient": "plain", "gim": "gim"}  # by column
 _UNKNOWN = ("saliency", "integrated", "attention")  # which are of edges
 
@@ -80,22 +87,20 @@ def measure_patching(
     """Rows of ``FAITHFULNESS`` for a donor's keys and values in every layer alone.
 
     ``places`` are some of ``transplant.places``, and ``donor`` is one of ``transplant.donors``.
+    Models that carry a state, or select keys, have none.
     """
     chosen = runnable(prompts, "fixed")
     measured = among(taken_together(chosen), examples)
     parts = [pl.DataFrame(schema=frame_schema(FAITHFULNESS))]
     if measured.is_empty() or not places:
         return parts[0]
+    keys = chosen.select("model", "task", "seed").row(0, named=True)
     if runs_again(model.config):
-        raise InputError(
-            "faithfulness.transplants: this model carries a state or selects keys, so that kept "
-            "keys and values are not all that queries get from the demonstrations; leave "
-            "faithfulness.transplants empty."
-        )
+        log.warning("No donor's keys and values for model %s. %s", keys["model"], OF_STATES)
+        return parts[0]
     layers = range(len(attention_layers(model.config)))
     wanted = [Setting(donor, "keys_values", at, 0, "at", n, 1) for at in places for n in layers]
     runs = transplants(model, chosen, wanted)
-    keys = chosen.select("model", "task", "seed").row(0, named=True)
 
     def measure(batch: Batch) -> pl.DataFrame:
         gradients = {

@@ -98,9 +98,15 @@ def summarize_faithfulness(
     require_examples(faithfulness)
     if knockout.filter(pl.col("band") == "single").is_empty():
         raise InputError("knockout.layers: saliency is compared with single layers; add single.")
-    known = [name for name in ESTIMATES if faithfulness[name].is_not_null().any()]
-    classes = faithfulness.select("edges", "control").unique().sort("edges", "control")
-    settings = classes.join(pl.DataFrame({"estimate": known}), how="cross")
+    # A donor's keys and values have fewer estimates than edges have.
+    found = faithfulness.group_by("edges", "control").agg(pl.col(ESTIMATES).is_not_null().any())
+    settings = (
+        found.unpivot(ESTIMATES, index=["edges", "control"], variable_name="estimate")
+        .filter("value")
+        .sort("edges", "control", pl.col("estimate").cast(pl.Enum(ESTIMATES)))
+        .drop("value")
+    )
+    known = set(settings["estimate"])
     every = list(settings.iter_rows(named=True))
 
     def of_task(rows: pl.DataFrame) -> Estimate:
@@ -111,7 +117,7 @@ def summarize_faithfulness(
         return estimate_over_seeds(found, lambda seed: ratio_of_seed(seed, every, SUMMARY.measured))
 
     summary = summarize_settings(SUMMARY, settings, of_task, faithfulness, prompts, confidence)
-    having = {"sign": SIGNED, "rank_difference": [n for n in known if SIMPLER.get(n) in known]}
+    having = {"sign": SIGNED, "rank_difference": {n for n in known if SIMPLER.get(n) in known}}
     lacking = [
         (pl.col("measure") == measure) & ~pl.col("estimate").is_in(list(estimates))
         for measure, estimates in having.items()

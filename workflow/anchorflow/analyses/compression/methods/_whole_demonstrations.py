@@ -13,20 +13,30 @@ _REPETITION, _LENGTH = 1.5, 0.75
 
 
 def at_random(
-    demonstrations: Demonstrations, budget: int, draw: int, balanced: bool = False
+    demonstrations: Demonstrations,
+    budget: int,
+    draw: int,
+    balanced: bool = False,
+    sink: bool = False,
 ) -> Kept:
-    """Demonstrations in a random order as long as they fit; see :func:`_fitting`."""
+    """Demonstrations in a random order, each if it still fits; see :func:`_fitting`.
+
+    So a budget for which only the shortest is short enough always gets this one, and its label.
+    """
     prompt = demonstrations.prompt
     draws = generator(prompt["seed"], prompt["task"], "fewer demonstrations", draw)
     order = draws.permutation(len(prompt["demonstration_starts"])).tolist()
-    return _fitting(demonstrations, budget, order, balanced)
+    return _fitting(demonstrations, budget, order, balanced, sink)
 
 
-def nearest(demonstrations: Demonstrations, budget: int) -> Kept:
-    """Demonstrations as long as they fit, the one most similar to the prompt's query first."""
+def nearest(demonstrations: Demonstrations, budget: int, sink: bool = False) -> Kept:
+    """Demonstrations, each if it still fits, the one most similar to the prompt's query first.
+
+    The most similar one may be too long; then those are taken that are similar and short enough.
+    """
     similar = similarity(demonstrations)
     order = sorted(range(len(similar)), key=lambda k: -similar[k])  # ties: in their order
-    return _fitting(demonstrations, budget, order, False)
+    return _fitting(demonstrations, budget, order, False, sink)
 
 
 def similarity(demonstrations: Demonstrations) -> list[float]:
@@ -50,20 +60,22 @@ def similarity(demonstrations: Demonstrations) -> list[float]:
 
 
 def _fitting(
-    demonstrations: Demonstrations, budget: int, order: Sequence[int], balanced: bool
+    demonstrations: Demonstrations, budget: int, order: Sequence[int], balanced: bool, sink: bool
 ) -> Kept:
     """Each of the demonstrations in this order that still fits; nothing if none does.
 
     If ``balanced``, those of the labels that have fewest come first. What precedes the first
-    demonstration is kept, too, and counts. They stay in the order of the prompt.
+    demonstration is kept, too, and counts, and so does the first token if it is a ``sink`` for
+    attention, of keys that were computed with it. They stay in the order of the prompt.
     """
     prompt, tokens = demonstrations.prompt, demonstrations.prefix.tokens
     starts, labels = prompt["demonstration_starts"], prompt["demonstration_labels"]
+    before = range(max(starts[0], int(sink)))
     spans = [
-        range(start, min(end, tokens))
+        range(max(start, len(before)), min(end, tokens))
         for start, end in zip(starts, prompt["demonstration_ends"], strict=True)
     ]
-    left, chosen, waiting = budget - starts[0], list[int](), list(order)
+    left, chosen, waiting = budget - len(before), list[int](), list(order)
     while waiting := [k for k in waiting if len(spans[k]) <= left]:
         of_label = Counter(labels[k] for k in chosen)
         taken = min(waiting, key=lambda k: of_label[labels[k]]) if balanced else waiting[0]
@@ -71,4 +83,4 @@ def _fitting(
         chosen.append(taken)
         left -= len(spans[taken])
     positions = [t for k in sorted(chosen) for t in spans[k]]
-    return everywhere(demonstrations, [*range(starts[0]), *positions] if chosen else [])
+    return everywhere(demonstrations, [*before, *positions] if chosen else [])

@@ -12,4 +12,4 @@ PER_QUERY = True
 
 
 def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
-    return nearest(demonstrations, budget)
+    return nearest(demonstrations, budget, sink=True)

@@ -9,4 +9,4 @@ RANDOM = True
 
 
 def choose(demonstrations: Demonstrations, budget: int, draw: int) -> Kept:
-    return at_random(demonstrations, budget, draw)
+    return at_random(demonstrations, budget, draw, sink=True)
