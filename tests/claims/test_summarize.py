@@ -56,8 +56,8 @@ def test_claims_are_told_apart_and_name_source_control_and_form() -> None:
         assert claim.figure in ANALYSES
         assert ANALYSES[claim.measured_by].measured or claim.null != UNTRAINED
     # More claims, or questions, are no answer.
-    assert len(claims) <= 52
-    assert 10 <= sum(claim.question != "" for claim in claims) <= 16
+    assert len(claims) <= 53
+    assert 10 <= sum(claim.question != "" for claim in claims) <= 17
 
 
 def test_claims_are_in_the_order_of_the_papers() -> None:
@@ -128,9 +128,10 @@ def every_table() -> made.Tables:
     flat |= {f"own_{name}": [1.0] * 6 for name in ("label", "text", "before")}
     others = {"target_text": [1.0] * 6, "target_template": [1.0] * 6}
     sides = {(p, s): [2] for p in ("label", "random", "before", "after") for s in ("first", "last")}
-    methods = ("hidden_anchor", "text_anchor", "format_only", "label_only")
+    methods = ("hidden_anchor", "text_anchor", "text_fewer_balanced", "format_only", "label_only")
     edges = {(name, False, 0): [0.4, 0.6] for name in ("label_to_target", "equal_to_target")}
-    told = {name: [0.1, 0.2, 0.3] for name in ("saliency", "gradient", "integrated", "attention")}
+    estimates = ("saliency", "gradient", "integrated", "gim", "attention")
+    told = {name: [0.1, 0.2, 0.3] for name in estimates}
     taken = {("keys_values", at, 0): [0.4, 0.6] for at in ("label", "text", "template")}
     outputs = {("residual", at, 0): [0.4, 0.6] for at in ("label", "one_label")}
     probed = measure_probes(states(), 1.0)
@@ -150,8 +151,10 @@ def every_table() -> made.Tables:
         ),
         "ablation": ablation(without, [1, 1], [0, 0]),
         "reweighting_beta": beta({(layer, 0): 0.1 * layer for layer in range(3)}),
-        "knockout": pl.concat([knockout(edges, [0.5, 0.5]), single]),
-        "faithfulness": faithfulness(told),
+        "knockout": pl.concat(
+            [knockout(edges, [0.5, 0.5]), single, single.with_columns(control=True)]
+        ),
+        "faithfulness": pl.concat([faithfulness(told), faithfulness(told, control=True)]),
         "cutoff": cutoff(dict.fromkeys(("first", "label", "random"), [[0, 1]] * 3), [0, 1]),
         "transplant": pl.concat(
             [

@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.additivity.measure import measure_additivity
 from anchorflow.analyses.attention.measure import measure_attention
 from anchorflow.analyses.compression.measure import measure_compression
 from anchorflow.analyses.cutoff import measure as cutoff
@@ -99,11 +100,15 @@ def causes(model: PreTrainedModel, prompts: pl.DataFrame) -> dict[str, pl.DataFr
     taken = transplant.settings_of(
         ["label", "text", "template"], ["other_texts"], ["keys_values"], 1, 1, 10
     )
+    taken += transplant.settings_of(
+        ["label", "one_label"], ["other_texts"], ["residual"], 4, 1, 10
+    )[1:]  # without the donor's own answer, which is among the others
     other, fewer = prompts_of(SEEDS + prompts["seed"][0]), {1: shown_once(prompts)}
     return {
         "vectors": measure_vectors(
             model, prompts, VECTORS, range(24, VOCABULARY), 1000, fewer=fewer, other=other
         )[0],
+        "additivity": measure_additivity(model, prompts, ["deranged"], 1000),
         "knockout": knockout.measure_knockout(model, prompts, cuts, "mask", 5, 1000),
         "faithfulness": measure_faithfulness(model, prompts, classes, 1, 0, 1000),
         "cutoff": cutoff.measure_cutoff(model, prompts, left_out, 5, 1000),
@@ -182,7 +187,7 @@ def test_no_claim_is_supported_for_a_network_without_training(
     all_others = supported(
         against(own, [each for each in twins if each is not own]) for own in twins
     )
-    assert len(one.claims) >= 22  # flow, isolation, compression, labels, causes, and vectors
+    assert len(one.claims) >= 24  # flow, isolation, compression, labels, causes, and vectors
     assert one.claims == all_others.claims
     # Two draws of a network differ, which several twins allow for and one does not. At an error
     # rate of 5 % for a family, more than 2 of the 12 pairs would err once in fifty times.

@@ -3,8 +3,13 @@
 
 
 def override_spec(wildcards):
-    """With the settings of the fit; nothing is fitted to untrained twins."""
+    """With the settings of the fit; nothing is fitted to untrained twins.
+
+    These have as many texts, since answers exchanged between few texts are no estimates.
+    """
     spec = section("override")(wildcards)
+    spec.pop("examples", None)
+    spec |= texts_of("override", config)
     if is_untrained(wildcards.model):
         spec["ways"] = [way for way in spec["ways"] if not way.startswith("reweighted")]
     fit = ("examples_per_label", "learning_rates", "epochs", "batch_size")

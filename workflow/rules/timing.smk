@@ -19,7 +19,8 @@ use rule measure as measure_timing with:
         **analysis(
             "timing",
             *entry_modules(
-                "analyses/compression/methods", ["hidden_anchor", *TIMED_ALSO]
+                "analyses/compression/methods",
+                ["hidden_anchor", "text_anchor", *TIMED_ALSO],
             ),
         ),
         spec={**config["timing"], **({"also": TIMED_ALSO} if TIMED_ALSO else {})},

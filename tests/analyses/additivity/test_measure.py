@@ -206,6 +206,14 @@ def shorter(table: pl.DataFrame, ids: list[list[int]]) -> pl.DataFrame:
     )
 
 
+def test_a_last_token_that_queries_have_is_the_query_s_after_every_demonstration() -> None:
+    table = shared_prompts([5, 5])
+    ids = table["token_ids"].to_list()
+    ids[1][PREFIX - 1] = (ids[1][PREFIX - 1] + 1) % 97
+    of_cell = cell_of(tiny_model("llama"), table.with_columns(token_ids=pl.Series(ids)))
+    assert of_cell._spans == [(0, 9), (10, 19), (20, 29)]
+
+
 def test_likeness_by_hand() -> None:
     whole, found = torch.tensor([[[3.0, 4.0]]]), torch.tensor([[[3.0, 0.0]]])
     like = _likeness(whole, found)

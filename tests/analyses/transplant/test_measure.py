@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.transplant import check
 from anchorflow.analyses.transplant import measure as transplant
 from anchorflow.analyses.transplant.measure import (
     OTHER_TASK,
@@ -407,6 +408,30 @@ def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
         ("first", 5),
         ("last", 5),
     }
+
+
+def test_donors_that_no_task_has_and_targets_without_outputs_are_refused() -> None:
+    spec = {"places": ["target"], "donors": [OTHER_TASK], "what": ["residual"]}
+    tasks = {"news": {"labels": [" A", " B"]}, "poems": {"labels": [" C", " D"]}}
+    with pytest.raises(InputError, match=r"transplant\.donors: other_task needs two tasks"):
+        check({"transplant": spec, "tasks": tasks})
+    check({"transplant": {**spec, "places": []}, "tasks": tasks})
+    tasks["poems"]["label_words"] = {"news": [" B", " A"]}
+    check({"transplant": spec, "tasks": tasks})
+    with pytest.raises(InputError, match=r"transplant\.places: at the target, only outputs of"):
+        check({"transplant": {**spec, "what": ["keys_values"]}, "tasks": tasks})
+
+
+def test_whole_words_after_a_changed_target_are_refused_where_a_state_is_carried() -> None:
+    settings = settings_of(("target",), ("permuted",), ("residual",), 2, 1, 2)
+    with pytest.raises(InputError, match=r"transplant\.places: at the target of a model that carr"):
+        measure_transplant(
+            tiny_model("lfm2"),
+            two_words_of_each([5]),
+            settings,
+            50,
+            scoring={"scoring": "whole_word", "word_score": "sum"},
+        )
 
 
 def test_label_words_that_prompts_do_not_share_are_refused() -> None:

@@ -318,17 +318,33 @@ def test_heads_are_those_of_the_greatest_mean_effects_on_the_other_half(
         return effects[:, torch.tensor(tokens.examples)]
 
     monkeypatch.setattr(vectors, "effects_of_means", known)
-    chosen: list[Any] = []
-    written = vectors._Run.written
+    writes: list[tuple[list[tuple[int, int]], list[int], Tensor]] = []
+    written, put = vectors._Run.written, vectors._Target.put
 
     def keep(run: Any, writing: Any, heads: Any) -> Tensor:
-        chosen.append(sorted(heads))
-        return written(run, writing, heads)
+        writes.append((sorted(heads), run.tokens.examples, written(run, writing, heads)))
+        return writes[-1][2]
 
+    def check(target: Any, vector: str, layer: int, scored: bool) -> dict[str, Tensor]:
+        of_sources = put(target, vector, layer, scored)
+        of_halves, order = [write for _, _, write in writes[:2]], writes[0][1]
+        classes = [text % 3 for text in order]
+        for row, text in enumerate(order):
+            from_half = 1 - half[text] if scored else half[text]
+            allowed = [k for k, other in enumerate(order) if half[other] == from_half]
+            states = list(of_halves[from_half])
+            mean = plain_mean(states, classes, [k for k in allowed if k != row])
+            torch.testing.assert_close(of_sources["without"][row], mean)
+        checked.append(scored)
+        return of_sources
+
+    checked: list[bool] = []
     monkeypatch.setattr(vectors._Run, "written", keep)
+    monkeypatch.setattr(vectors._Target, "put", check)
     found(tiny_model("llama"), {**SPEC, "kinds": ["function"], "heads": 2})
-    assert chosen[:2] == [sorted(best[0]), sorted(best[1])]
+    assert [heads for heads, _, _ in writes[:2]] == [sorted(best[0]), sorted(best[1])]
     assert len(seen) == 1
+    assert set(checked) == {True, False}
 
 
 def test_random_vectors_are_as_long_as_the_task_s_own() -> None:

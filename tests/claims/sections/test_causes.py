@@ -152,11 +152,11 @@ def by_layer(shares: dict[str, Sequence[float]], donor: str, seeds: int = 3) -> 
 
 
 def test_single_positions_are_compared_with_their_sum_at_their_own_best_layers() -> None:
-    more = by_layer({"label": [0.1, 0.9, 0.4], "one_label": [0.05, 0.1, 0.2]}, "other_task")
-    other = by_layer({"label": [0.0], "one_label": [1.0]}, "other_texts")
-    both = pl.concat([more, other.filter(donor="other_texts")])
+    more = by_layer({"label": [0.1, 0.9, 0.4], "one_label": [0.05, 0.1, 0.2]}, "other_texts")
+    other = by_layer({"label": [0.0], "one_label": [1.0]}, "other_task")
+    both = pl.concat([more, other.filter(donor="other_task")])
     assert effects(TOGETHER, {"transplant": both}) == pytest.approx([0.7, 2 * 0.2])
-    adds_up = by_layer({"label": [0.6], "one_label": [0.2]}, "other_texts")
+    adds_up = by_layer({"label": [0.6], "one_label": [0.2]}, "other_task")
     assert effects(TOGETHER, {"transplant": adds_up}) == pytest.approx([0.4, 0.4])
 
 

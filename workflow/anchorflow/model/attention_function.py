@@ -496,7 +496,7 @@ class GradientRule:
 PLAIN = GradientRule()
 RULES = {
     "plain": PLAIN,
-    # Edin et al. 2025, §4, with the numbers of their code (gim-explain 0.1.4).
+    # Edin et al. 2025, with the numbers of their code (gim-explain 0.1.4).
     "gim": GradientRule(2.0, 0.25, 0.25, 0.5, frozen_norms=True),
 }
 

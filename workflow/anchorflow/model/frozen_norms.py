@@ -30,7 +30,7 @@ def norms_of(model: nn.Module, rule: GradientRule) -> Iterator[None]:
     recomputed in the backward pass needs the context there, too. Norms that get a gate beside the
     states, as in mixers that carry a state, keep their gradient.
 
-    Source: Edin et al. 2025, §4.
+    Source: Edin et al. 2025.
     """
     with contextlib.ExitStack() as hooks:
         if rule.frozen_norms:

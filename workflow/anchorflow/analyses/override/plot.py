@@ -66,7 +66,7 @@ def plot_override(summary: pl.DataFrame, style: Style, confidence: float, paths:
                         linestyle=(0, (2, 1)),
                         label="that of exchanged answers",
                     )
-            axes.set_ylim(0, 1.03)
+            axes.set_ylim(0, 1.06)
             axes.set_title(task)
             names = [f"{_WAYS[method]}, {_WORDS[words]}" for method, words in ways]
             axes.set_xticks(places, names, rotation=60, ha="right", fontsize="small")

@@ -50,8 +50,8 @@ def moved_more(run: Run) -> Sampled:
     return minus(moved(run, "label"), moved(run, *_OTHERS))
 
 
-# The output of a layer, from donors with the same label words, the first of these that was run.
-_SAME_WORDS = ("other_task", "other_texts")
+# Donors with the same label words; the first of these that was run, as all tasks have it.
+_SAME_WORDS = ("other_texts", "other_task")
 
 
 def moved_at_best(run: Run, places: str, times: bool = False) -> Sampled:
@@ -146,7 +146,7 @@ CLAIMS = (
         figure="transplant",
         asked_for={
             "transplant": "transplant: {places: [label, one_label], what: [residual], "
-            "donors: [other_task, other_texts]}"
+            "donors: [other_texts]}"
         },
     ),
 )

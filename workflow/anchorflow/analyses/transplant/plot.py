@@ -80,7 +80,7 @@ def plot_transplant(
     title = f"Vectors transplanted from a prompt with {_DONORS.get(donor, 'other label words')},\n"
     title += "averaged over tasks, "
     title += (
-        describe(summary, confidence, "error bars")
+        describe(summary, confidence, "error bars" if windows.is_empty() else "bands")
         if len(summary)
         else "none of which has two label words of the same length"
     )

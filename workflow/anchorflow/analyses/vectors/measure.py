@@ -268,7 +268,7 @@ class _Target:
         without itself. ``random`` has the length of ``own``.
         """
         same = self._half[:, None] == self._half
-        allowed = same & ~torch.eye(len(same), dtype=torch.bool) if scored is False else ~same
+        allowed = ~same if scored else same & ~torch.eye(len(same), dtype=torch.bool)
         of_half = 1 - self._half if scored else self._half
         found = {}
         for source, run in self._sources.items():

@@ -61,7 +61,10 @@ def plot_vectors(
                 zip(panels, columns.items(), strict=True)
             ):
                 _plot_vector(panel, rows.filter(vector=vector), style["colors"][0])
-                _plot_demonstrations(panel, rows.filter(vector="none"), place + 1 == len(columns))
+                plain = dict(rows.filter(vector="none").select("number", "mean").iter_rows())
+                if measure != "accuracy" and not rows.is_empty():
+                    plain |= {0: 0.0, ALL: 1.0}
+                _plot_demonstrations(panel, plain, place + 1 == len(columns))
                 if measure == "accuracy":
                     panel.set_title(of)
                 else:
@@ -87,9 +90,9 @@ def _plot_vector(axes: Axes, rows: pl.DataFrame, color: str) -> None:
         axes.axhline(mean, label="no vector, random texts", **look)
 
 
-def _plot_demonstrations(axes: Axes, rows: pl.DataFrame, is_last: bool) -> None:
+def _plot_demonstrations(axes: Axes, means: Mapping[int, float], is_last: bool) -> None:
     """Dotted lines with the number of demonstrations at their right ends."""
-    for number, mean in rows.select("number", "mean").iter_rows():
+    for number, mean in means.items():
         axes.axhline(mean, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
         if is_last:
             words = "all" if number == ALL else str(number)

@@ -61,10 +61,19 @@ def summarize_vectors(
     by_task.require_examples(answers)
     settings = settings_of(vector_measures(answers), SUMMARY)
 
+    # Of these, recovery is 0 and 1 whatever is measured.
+    of_itself = [("none", "none", number, NO_LAYER) for number in (0, ALL)]
+
     def of_task(rows: pl.DataFrame) -> Estimate:
         measured = vector_measures(rows)
         lacking = undefined_recovery(measured, confidence)
-        known = np.tile([name not in lacking for name in MEASURES], len(settings))
+        known = np.array(
+            [
+                name not in lacking and not (name in _GRADED and setting in of_itself)
+                for setting in settings.iter_rows()
+                for name in MEASURES
+            ]
+        )
 
         def where_known(values: Array) -> Array:
             kept: Array = np.where(known, values, np.nan)
