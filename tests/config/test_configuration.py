@@ -303,7 +303,7 @@ def test_configurations_of_disputes_measure_what_a_model_s_own_file_leaves_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = published("files", model, "disputes", *OWN_DISPUTES[model])
-    assert config["faithfulness"]["classes"] and config["transplant"]["places"]
+    assert config["faithfulness"]["classes"] and config["vectors"]["kinds"]
     assert len(config["seeds"]) >= 2  # one seed decides nothing
 
 
