@@ -98,7 +98,7 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
     ),
     "faithfulness": (
         Quoted(
-            "Which estimate ranks layers as cuts, or a donor's keys and values, in single layers do: "
+            "Which estimate ranks single layers as cuts, or a donor's keys and values, do: "
             "rank correlation",
             "{edges}, {estimate}",
             {"measure": "rank", "control": False},

@@ -106,3 +106,16 @@ def test_a_minority_of_overridden_answers_is_less_than_what_meanings_decide() ->
     answer = [0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
     found = measured(meant, answer, labels)
     assert found[4:] == pytest.approx([0.4, 0.6, -0.2])
+
+
+def test_a_share_of_few_texts_has_the_interval_of_few_texts() -> None:
+    """Two texts of four decide where the prior is one word, and all four where it is a meaning."""
+    own = {PRIOR: FIRST, "full": LABELS}
+    lows = []
+    for prior in (FIRST, MEANT):
+        found = summary({PRIOR: prior, "full": LABELS}, own)
+        of_rate = found.filter(task="news", measure="override", words="deranged")
+        assert of_rate["mean"].item() == 1
+        lows.append(of_rate["low"].item())
+    of_two, of_four = lows
+    assert 1 - of_two == pytest.approx((4 + 2) / (2 + 2) * (1 - of_four))
