@@ -62,9 +62,12 @@ def plot_vectors(
             ):
                 _plot_vector(panel, rows.filter(vector=vector), style["colors"][0])
                 plain = dict(rows.filter(vector="none").select("number", "mean").iter_rows())
+                last = place + 1 == len(columns)
                 if measure != "accuracy" and not rows.is_empty():
                     plain |= {0: 0.0, ALL: 1.0}
-                _plot_demonstrations(panel, plain, place + 1 == len(columns))
+                    if vector == "local":  # whose shares start at random texts
+                        plain = {ALL: 1.0}
+                _plot_demonstrations(panel, plain, last)
                 if measure == "accuracy":
                     panel.set_title(of)
                 else:
