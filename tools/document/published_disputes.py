@@ -87,8 +87,8 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
     ),
     "faithfulness": (
         Quoted(
-            "Which estimate ranks layers as cuts, or a donor's keys and values, in single layers do: "
-            "rank correlation",
+            "Which estimate ranks layers as cuts, or a donor's keys and values, in them do: rank "
+            "correlation",
             "{edges}, {estimate}",
             {"measure": "rank", "control": False},
         ),
