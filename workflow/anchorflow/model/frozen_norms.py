@@ -27,8 +27,8 @@ class Kind(NamedTuple):
     groups: int = 1
 
     def project(self, values: Tensor) -> Tensor:
-        grouped: Tensor = values.unflatten(-1, (self.groups, -1))
-        return self.projection(grouped).flatten(-2)
+        found: Tensor = self.projection(values.unflatten(-1, (self.groups, -1))).flatten(-2)
+        return found
 
     def scale(self, output: Tensor, direction: Tensor) -> Tensor:
         """The factors of a direction that come nearest to the output, like ``output``."""
