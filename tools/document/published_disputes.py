@@ -25,18 +25,29 @@ class Quoted(NamedTuple):
 DISPUTED: Mapping[str, Sequence[Quoted]] = {
     "vectors": (
         Quoted(
-            "What one vector recovers of what demonstrations add",
+            "Answers with a vector, at the layer that is best for other texts",
             "{vector}, {source}, {measure}",
             {
                 "vector": ["task", "function", "local"],
-                "measure": ["recovery", "recovered_probability"],
+                "source": ["own", "deranged", "random"],
+                "measure": ["accuracy", "probability"],
                 "layer": -1,
             },
         ),
         Quoted(
-            "Accuracy by number of demonstrations, -1 for all",
-            "{number}",
-            {"vector": "none", "measure": "accuracy"},
+            "Answers by number of demonstrations; -1: all",
+            "{number}, {measure}",
+            {"vector": "none", "measure": ["accuracy", "probability"]},
+        ),
+        Quoted(
+            "What vectors recover of the probability that demonstrations add",
+            "{vector}, {source}",
+            {
+                "vector": ["task", "function", "local"],
+                "source": ["own", "deranged"],
+                "measure": "recovered_probability",
+                "layer": -1,
+            },
         ),
     ),
     "transplant": (

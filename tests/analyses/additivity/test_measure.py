@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from anchorflow.analyses.additivity import measure
 from anchorflow.analyses.additivity.measure import (
     RecordParts,
     _Cell,
@@ -235,6 +236,14 @@ def test_deranged_words_change_what_is_composed_and_words_alike_say_so(
     found = measure_additivity(model, alike, CONTROLS, 60)
     assert set(found["kind"]) == {"composed", "one", "whole", "other_query"}
     assert caplog.messages[0].startswith("No deranged demonstrations: no two label words of task")
+
+
+def test_demonstrations_that_keep_their_words_are_counted(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "donor_words", lambda *_: {1: [5]})
+    measure_additivity(tiny_model("llama"), shared_prompts([5, 6]), ("deranged",), 60)
+    assert caplog.messages[0].startswith("2 of 3 demonstrations of task news keep their label")
 
 
 def test_what_cannot_be_composed_is_refused_or_has_no_rows(

@@ -98,3 +98,11 @@ def test_a_way_that_was_measured_with_deranged_words_alone_has_no_values_with_ow
     found = summary({PRIOR: FIRST, "full": LABELS}, {PRIOR: FIRST, "hidden_anchor": LABELS})
     values = dict(found.filter(task="news", measure="override").select("words", "mean").rows())
     assert values == {"deranged": 1, "words": None}
+
+
+def test_a_minority_of_overridden_answers_is_less_than_what_meanings_decide() -> None:
+    """A share q of answers follows the mapping, the others what words mean: 2 q - 1."""
+    labels, meant = [0] * 5 + [1] * 5, [1] * 5 + [0] * 5
+    answer = [0, 0, 1, 1, 1, 1, 1, 0, 0, 0]
+    found = measured(meant, answer, labels)
+    assert found[4:] == pytest.approx([0.4, 0.6, -0.2])

@@ -1,6 +1,7 @@
 """Transplants between prompts against full prompts in which the same is exchanged by hand."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -441,3 +442,19 @@ def test_label_words_that_prompts_do_not_share_are_refused() -> None:
     table = table.with_columns(pl.Series("token_ids", ids))
     with pytest.raises(InputError, match=r"tasks.news.template: its queries begin differently"):
         measure_transplant(tiny_model("llama"), table, [], 50)
+
+
+def test_a_window_as_large_as_the_model_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    # Else, only all layers would be exchanged, and the figure would lack windows without a word.
+    spec = {"places": ["label"], "donors": ["permuted"], "what": ["keys"], "depths": 2}
+    for window, warned in ((3, True), (2, False)):
+        caplog.clear()
+        given: Any = SimpleNamespace(
+            spec={**spec, "window": window, "draws": 1},
+            depth=3,
+            card={"name": "tiny"},
+            input={},
+            measure=lambda *_: None,
+        )
+        transplant.measure(given)
+        assert ("transplant.window is 3" in caplog.text) == warned

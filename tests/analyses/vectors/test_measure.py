@@ -453,13 +453,38 @@ def test_prompts_with_fewer_demonstrations_are_answered_as_they_are() -> None:
     close(probabilities(rows.filter(number=1), "none", "none", NO_LAYER), plain)
 
 
+def test_texts_without_another_one_of_their_class_are_left_out_and_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows, _ = found(tiny_model("llama"), {**SPEC, "kinds": ["task"]}, examples=[0, 1, 3])
+    assert set(rows["example"]) == {0, 3}
+    assert caplog.messages[0].startswith("Left out: 1 of 3 texts of task news, as no other text")
+    rows, _ = found(tiny_model("llama"), {**SPEC, "kinds": ["task"]}, examples=[0, 1])
+    assert set(rows["example"]) == {0, 1}
+    assert set(rows["vector"]) == {"none"}
+
+
+def test_no_undefined_vector_is_put_into_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[Tensor] = []
+    with_targets = vectors.with_targets
+
+    def keep(tokens: Any, output: Any, put: Tensor) -> Any:
+        states.append(put)
+        return with_targets(tokens, output, put)
+
+    monkeypatch.setattr(vectors, "with_targets", keep)
+    found(tiny_model("llama"), {**SPEC, "kinds": ["task"]}, examples=[0, 3])
+    assert torch.cat(states).isfinite().all()
+
+
 def test_without_enough_texts_or_words_there_are_fewer_vectors_and_a_sentence(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model, spec = tiny_model("llama"), {**SPEC, "kinds": ["task", "function"]}
     rows, _ = found(model, spec, examples=[0])
     assert set(rows["vector"]) == {"none"}
-    rows, _ = found(model, spec, examples=[0, 4])
+    caplog.clear()
+    rows, _ = found(model, spec, examples=[0, 3])  # of one class
     assert set(rows["vector"]) == {"none", "task"}
     assert not rows["chosen"].any()
     assert caplog.messages[0].startswith("No function vectors: either half of the texts needs two")

@@ -44,6 +44,31 @@ def test_recovery_is_the_share_of_what_all_demonstrations_add() -> None:
     assert plain.select("number", "mean").rows() == [(-1, None), (0, None), (1, 0.0)]
 
 
+def test_what_local_vectors_recover_starts_at_random_texts_with_label_words() -> None:
+    known = {**PLAIN, put("local"): PART, RANDOM_TEXTS: [0.5, *LOW[1:]]}
+    table = summarize_vectors(answers(known), NOTHING, prompts(), 0.9)
+    found = means(table, "local", "own", 2)
+    # Of 7 right texts and 3.5 of probability, random texts bring 1 and .25, and vectors 3 and 1.25.
+    assert found["recovery"] == pytest.approx(2 / 6)
+    assert found["recovered_probability"] == pytest.approx(1 / 3.25)
+    itself = means(table, "local", "none", NO_LAYER)
+    assert itself["recovery"] is itself["recovered_probability"] is None
+    # Random texts that tell as much as the real ones leave nothing to recover.
+    known[RANDOM_TEXTS] = HIGH
+    found = means(summarize_vectors(answers(known), NOTHING, prompts(), 0.9), "local", "own", 2)
+    assert found["recovery"] is found["recovered_probability"] is None
+
+
+def test_demonstrations_of_seeds_are_told_apart_by_the_seeds_order() -> None:
+    seeds = pl.concat(
+        similarity({2: [value, value]}, 1).with_columns(seed=pl.lit(seed, pl.Int32), example=0)
+        for seed, value in ((3, 0.25), (3 + 2**20, 0.75))
+    ).with_columns(pl.col("example").cast(pl.Int32))
+    table = summarize_vectors(answers(PLAIN), seeds, prompts(), 0.9)
+    row = table.filter(task="news", measure="similarity", source="own").row(0, named=True)
+    assert (row["mean"], row["examples"]) == (pytest.approx(0.5), 4)
+
+
 def test_recovery_is_undefined_where_demonstrations_may_add_nothing() -> None:
     """Probabilities rise for sure, and accuracies of a single text."""
     once = [0.75, *[0.4] * (TEXTS - 1)]

@@ -158,6 +158,9 @@ def test_single_positions_are_compared_with_their_sum_at_their_own_best_layers()
     assert effects(TOGETHER, {"transplant": both}) == pytest.approx([0.7, 2 * 0.2])
     adds_up = by_layer({"label": [0.6], "one_label": [0.2]}, "other_task")
     assert effects(TOGETHER, {"transplant": adds_up}) == pytest.approx([0.4, 0.4])
+    # Single ones would add up to 1.8 of the way: at most the whole way is asked for.
+    arrives = by_layer({"label": [1.0], "one_label": [0.6]}, "other_task")
+    assert effects(TOGETHER, {"transplant": arrives}) == pytest.approx([0.4, 0.4])
 
 
 def test_the_best_layer_is_that_of_other_texts_in_other_seeds() -> None:

@@ -23,7 +23,8 @@ def over_one(run: Run, kind: str) -> Sampled:
 
 CLAIMS = (
     # How well parts are composed is no claim: keys and values of a network without training depend
-    # little on other demonstrations, so that its parts add up best.
+    # little on other demonstrations, so that its parts add up best. A prompt with one demonstration
+    # leans towards its label word, and several balance one another; the control has as many words.
     Claim(
         "demonstrations_add_up",
         "Single demonstrations, added up, answer better than one of them",

@@ -206,6 +206,15 @@ def measure_additivity(
                 task,
             )
         else:
+            demonstrations = len(prompt["demonstration_labels"])
+            if len(words) < demonstrations:
+                log.warning(
+                    "%d of %d demonstrations of task %s keep their label words in deranged ones, "
+                    "as no other word has as many tokens (additivity.controls).",
+                    demonstrations - len(words),
+                    demonstrations,
+                    task,
+                )
             altered = list(of_cell.token_ids)
             for demonstration, word in words.items():
                 start = prompt["label_positions"][demonstration]

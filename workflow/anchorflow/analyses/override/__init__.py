@@ -45,13 +45,14 @@ OVERRIDE_SUMMARY = summary_of(
         Measure(
             "exchanged",
             "override with the answers to texts of other classes in place of each text's own: "
-            "what a mere change of the preferred word has",
+            "what a mere change of the preferred word has; high also where meanings decide, as "
+            "answers that keep their own prior often are this text's mapping",
             SHARE,
         ),
         Measure(
             "over_exchanged",
-            "override minus exchanged: 1 if demonstrations decide, -1 if meanings do, 0 if "
-            "answers don't depend on texts",
+            "override minus exchanged: 1 if demonstrations decide, -1 if meanings do, 0 if both "
+            "do equally often, or answers don't depend on texts",
             DIFFERENCE,
         ),
     ),
@@ -83,7 +84,8 @@ ANALYSIS = Analysis(
         "for the true class in the demonstrations. Means over seeds with intervals over seeds and "
         "test texts. full: plain in-context learning; hidden_anchor: the anchors' keys and values "
         "alone; reweighted, reweighted_anchor: with β fitted to training texts with the same "
-        "words.",
+        "words. over_exchanged is above 0 where demonstrations decide most answers; below 0, "
+        "override still says how many.",
         index=("task", "method", "words", "examples", "skipped"),
     ),
     asked_for="override.ways",

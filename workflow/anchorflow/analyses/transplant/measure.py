@@ -551,5 +551,12 @@ def _with_donor(recipient: Tensor, donor: Tensor, at: Tensor, dimension: int) ->
 
 def measure(cell: Cell) -> None:
     settings = _requested(cell.spec, cell.depth)
+    if (window := cell.spec["window"]) >= cell.depth:
+        log.warning(
+            "No windows: transplant.window is %d, and model %s has %d layers that attend.",
+            window,
+            cell.card["name"],
+            cell.depth,
+        )
     other = cell.read("other_task", PROMPTS) if cell.input.get("other_task") else None
     cell.measure(TRANSPLANT, cost, partial(measure_transplant, settings=settings, other=other))

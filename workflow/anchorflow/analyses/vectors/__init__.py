@@ -70,7 +70,8 @@ SIMILARITY = table(
 )
 
 _OF_WHOLE = (
-    "(v - u) / (o - u), with v of the vector, u without demonstrations, and o with all of them, "
+    "(v - u) / (o - u), with v of the vector, u without it, in the same prompt (without "
+    "demonstrations or, for local, with random texts), and o with all demonstrations, "
     "over all texts; undefined in tasks where the interval of o - u reaches 0"
 )
 COSINES = ("similarity", "to_task")
@@ -120,7 +121,9 @@ ANALYSIS = Analysis(
     table=Tabulated(
         "A task in one vector",
         note="Means over tasks and seeds with intervals over seeds and test texts; demonstrations "
-        "fixed per seed. Layer -1 is the one that is best on the other half of the texts.",
+        "fixed per seed. Layer -1 is the one that is best on the other half of the texts. "
+        "Without demonstrations, the query stays at its place; prompts with a few are shorter. "
+        "Labels are compared by their first tokens.",
         index=("vector", "source", "number", "layer"),
         averaged=True,
     ),

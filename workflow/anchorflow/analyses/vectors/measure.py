@@ -245,6 +245,10 @@ class _Target:
         tokens, kept = self._recipient.tokens, self._recipient.kept[layer]
         recipient = self._recipient.at_target(layer)
         put = [self.put(vector, layer, scored) for scored in (True, False)]
+        # A text that is alone in its half chooses no layer: its own state is put, and not scored.
+        alone = (self._half[:, None] == self._half).sum(1) == 1
+        for source, states in put[1].items():
+            put[1][source] = torch.where(_beside(alone, states), recipient, states)
         every = torch.cat([of for some in put for of in some.values()])
         if vector == "function":
             every = every + recipient.repeat(len(every) // tokens.size, 1)
@@ -259,6 +263,7 @@ class _Target:
                 parts.append(chosen.logits(self._model))
         scored, choosing = torch.cat(parts).chunk(2)
         size = tokens.size
+        choosing[alone.repeat(len(put[0])).to(choosing.device)] = torch.nan
         yield from zip(put[0], scored.split(size), choosing.split(size), strict=True)
 
     def put(self, vector: str, layer: int, scored: bool) -> dict[str, Tensor]:
@@ -292,6 +297,11 @@ class _Target:
         own, without = (self._sources[of].at_target(layer) for of in ("own", "without"))
         weights = weights_over(torch.ones(1, len(own)) > 0, self._classes)
         return _means(weights, own - without)[0]
+
+
+def _beside(rows: Tensor, states: Tensor) -> Tensor:
+    """Flags of rows, [B], that broadcast over states, [B, ..., hidden]."""
+    return rows.to(states.device).reshape(-1, *[1] * (states.dim() - 1))
 
 
 def _means(weights: Tensor, states: Tensor) -> Tensor:
@@ -394,6 +404,18 @@ def measure_vectors(
     if measured.is_empty():
         return pl.DataFrame(schema=frame_schema(VECTORS)), nothing
     keys = measured.select("model", "task", "seed").row(0, named=True)
+    # The half that gives a text's vector needs a text of its class, as vectors else point away.
+    several = measured.filter(pl.len().over("label") > 1)
+    if several.height < measured.height:
+        log.warning(
+            "Left out: %d of %d texts of task %s, as no other text has their label, so that a "
+            "vector from other texts would lack it; raise test_examples.",
+            measured.height - several.height,
+            measured.height,
+            task_of(keys["task"]),
+        )
+    if not several.is_empty():
+        measured = several
     random = partial(generator, keys["seed"], task_of(keys["task"]), "vectors")
     kinds, budget = spec["kinds"], Budget(batch_tokens)
     layers = layers_at(spec["depths"], len(attention_layers(model.config)))
@@ -410,7 +432,7 @@ def measure_vectors(
     order = sources["without"].tokens.examples
     halves = np.array([half_of[example] for example in order])
     target = _Target(model, sources, halves, writing, spec["heads"], random, budget)
-    wanted = [vector for vector in target.vectors if vector in kinds and len(texts) > 1]
+    wanted = [vector for vector in target.vectors if vector in kinds and len(several)]
     for vector, layer in tqdm([*product(wanted, layers)], desc="vectors", mininterval=1):
         for source, scored, choosing in target.logits(vector, layer):
             setting = Setting(vector, source, 0, layer)
@@ -423,11 +445,8 @@ def measure_vectors(
         setting = Setting("local", source, ALL, layer)
         rows.add(batch, logits, setting, None if layer == NO_LAYER else logits)
     similarity = local.similarity({layer: target.centered(layer) for layer in layers})
-    count = len(first["label_positions"])
-    # Examples of different seeds differ; seeds may be as large as the column's integers.
-    numbered = similarity.with_columns(
-        example=pl.col("demonstration") + keys["seed"] % 2**20 * count
-    )
+    # The summary tells those of different seeds apart.
+    numbered = similarity.with_columns(example=pl.col("demonstration"))
     return rows.table(), keyed(numbered, keys, SIMILARITY).sort(SIMILARITY.keys[3:])
 
 

@@ -19,17 +19,23 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
     """Accuracy, the true label's probability, and parts of what is recovered, for every answer.
 
     Of a vector whose layer is chosen, rows are repeated with the layer -1. ``recovery`` is the
-    change against no demonstrations, and ``recovery_whole`` that with all of them.
+    change against the prompt into which the vector is put, and ``recovery_whole`` that with all
+    demonstrations. Local vectors are put into the prompt with random texts, which has label words.
     """
     chosen = answers.filter("chosen").with_columns(layer=pl.lit(NO_LAYER, pl.Int32))
     rows = pl.concat([answers, chosen]).with_columns(
         accuracy=change.ACCURACY,
         probability=pl.col("probabilities").list.get(pl.col("label")).cast(pl.Float64),
     )
-    plain = rows.filter(vector="none").select(*_KEYS, "number", *_GRADED.values())
-    for number, suffix in ((0, "_without"), (ALL, "_with")):
-        of = plain.filter(number=number).drop("number")
-        rows = rows.join(of, _KEYS, "left", suffix=suffix, maintain_order="left")
+    local = pl.col("vector") == "local"
+    rows = rows.with_columns(local=local)
+    without = rows.filter(source="none").filter(
+        pl.when(local).then(pl.col("layer") == NO_LAYER).otherwise(pl.col("number") == 0)
+    )
+    whole = rows.filter(vector="none", number=ALL)
+    for of, keys, suffix in ((without, [*_KEYS, "local"], "_without"), (whole, _KEYS, "_with")):
+        recipients = of.select(*keys, *_GRADED.values())
+        rows = rows.join(recipients, keys, "left", suffix=suffix, maintain_order="left")
     return rows.select(
         *_KEYS,
         *SUMMARY.settings,
@@ -42,9 +48,17 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def undefined_recovery(measured: pl.DataFrame, confidence: float) -> list[str]:
-    """The measures whose whole is not clearly above 0: the interval of its mean reaches 0."""
-    whole = measured.filter(vector="none", number=ALL)
+def undefined_recovery(measured: pl.DataFrame, confidence: float, local: bool) -> list[str]:
+    """The measures whose whole is not clearly above 0: the interval of its mean reaches 0.
+
+    The whole of ``local`` vectors starts at random texts.
+    """
+    of_recipient = {"vector": "local", "layer": NO_LAYER} if local else {"number": ALL}
+    whole = measured.filter(source="none", **of_recipient)
+    if not local:
+        whole = whole.filter(vector="none")
+    if whole.is_empty():
+        return [*_GRADED]
 
     def of_seed(rows: pl.DataFrame) -> SeedStatistic:
         values = rows.sort("example").select(f"{name}_whole" for name in _GRADED).to_numpy()
@@ -63,13 +77,18 @@ def summarize_vectors(
 
     # Of these, recovery is 0 and 1 whatever is measured.
     of_itself = [("none", "none", number, NO_LAYER) for number in (0, ALL)]
+    of_itself.append(("local", "none", ALL, NO_LAYER))
 
     def of_task(rows: pl.DataFrame) -> Estimate:
         measured = vector_measures(rows)
-        lacking = undefined_recovery(measured, confidence)
+        lacking = {
+            is_local: undefined_recovery(measured, confidence, is_local)
+            for is_local in (False, True)
+        }
         known = np.array(
             [
-                name not in lacking and not (name in _GRADED and setting in of_itself)
+                name not in lacking[setting[0] == "local"]
+                and not (name in _GRADED and setting in of_itself)
                 for setting in settings.iter_rows()
                 for name in MEASURES
             ]
@@ -87,6 +106,9 @@ def summarize_vectors(
         )
     ]
     if not similarity.is_empty():
+        # Demonstrations of different seeds are different ones.
+        rank, number = pl.col("seed").rank("dense").cast(pl.Int32), pl.col("demonstration")
+        similarity = similarity.with_columns(example=number + (rank - 1) * (number.max() + 1))
         own = pl.col(*COSINES).cast(pl.Float64)
         control = [pl.col(f"{name}_control").cast(pl.Float64).alias(name) for name in COSINES]
         keys = [*_KEYS, "layer"]
