@@ -27,14 +27,13 @@ class Kind(NamedTuple):
     groups: int = 1
 
     def project(self, values: Tensor) -> Tensor:
-        found: Tensor = self.projection(values.unflatten(-1, (self.groups, -1))).flatten(-2)
-        return found
+        return self.projection(values.unflatten(-1, (self.groups, -1))).flatten(-2)
 
     def scale(self, output: Tensor, direction: Tensor) -> Tensor:
         """The factors of a direction that come nearest to the output, like ``output``."""
         own, along = (each.unflatten(-1, (self.groups, -1)) for each in (output, direction))
         squares = along.square().sum(-1, keepdim=True)
-        factors = (own * along).sum(-1, keepdim=True) / squares.clamp(min=1e-30)
+        factors: Tensor = (own * along).sum(-1, keepdim=True) / squares.clamp(min=1e-30)
         return factors.expand_as(own).flatten(-2)
 
 
