@@ -72,13 +72,12 @@ def test_a_figure_that_is_drawn_again_renews_the_manifest(finished_run: Checkout
 
 
 @pytest.mark.long
-def test_what_is_made_again_elsewhere_has_the_same_bytes(finished_run: Checkout) -> None:
-    """All that is presented, and one cell of all that is measured, in a copy of the run.
-
-    ``test_faults.py`` has what is prepared.
-    """
+def test_what_is_made_again_in_a_copy_of_the_run_has_the_same_bytes(finished_run: Checkout) -> None:
+    """All that is presented, and one cell of all that is measured, from its samples on."""
     first, results = listed_in(finished_run), finished_run.folder / "results"
     cells = [*results.glob("*/*/news/0"), *results.glob("*/*/news/0.parquet")]
+    cells.append(results / "samples" / "news" / "0.parquet")
+    assert results / "prompts" / "tiny" / "news" / "0.parquet" in cells
     presented = [results / name for name in ("summaries", "figures", "tables")]
     for path in (*cells, *presented, *results.glob("summary.*")):
         shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -42,7 +42,10 @@ SETTINGS = [
     for side in ("first", "last")
 ]
 COMPRESSION: dict[str, Any] = {
-    "methods": ["hidden_anchor", "text_anchor", "hidden_random", "format_only", "label_only"],
+    "methods": [
+        *("hidden_anchor", "text_anchor", "text_fewer_balanced", "hidden_random"),
+        *("format_only", "label_only"),
+    ],
     "draws": 2,
     "shares": [],
     "positions": "original",
@@ -86,7 +89,10 @@ def measured(folder: Path, name: str, stages: Sequence[str]) -> dict[str, pl.Dat
         if "causes" in stages:
             found |= causes(model, prompts)
         if "compression" in stages:
-            found["compression"] = measure_compression(model, prompts, {}, COMPRESSION, 1000)
+            # One token more of formatting, so that a whole demonstration of ten fits.
+            formats = pl.col("format_positions").list.concat(pl.lit([1])).list.sort()
+            roomy = prompts.with_columns(format_positions=formats)
+            found["compression"] = measure_compression(model, roomy, {}, COMPRESSION, 1000)
         for table, rows in found.items():
             parts.setdefault(table, []).append(rows)
     return {table: pl.concat(rows) for table, rows in parts.items()}

@@ -33,7 +33,7 @@ class Kind(NamedTuple):
         """The factors of a direction that come nearest to the output, like ``output``."""
         own, along = (each.unflatten(-1, (self.groups, -1)) for each in (output, direction))
         squares = along.square().sum(-1, keepdim=True)
-        factors = (own * along).sum(-1, keepdim=True) / squares.clamp(min=1e-30)
+        factors: Tensor = (own * along).sum(-1, keepdim=True) / squares.clamp(min=1e-30)
         return factors.expand_as(own).flatten(-2)
 
 
