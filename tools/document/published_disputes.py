@@ -98,13 +98,8 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
     ),
     "faithfulness": (
         Quoted(
-<<<<<<< HEAD
             "Which estimate ranks single layers as cuts, or a donor's keys and values, do: "
             "rank correlation",
-=======
-            "Which estimate ranks layers as cuts, or a donor's keys and values, in them do: rank "
-            "correlation",
->>>>>>> 65d7f5c82d395f8957ba2a7d3ef82bad1917dccd
             "{edges}, {estimate}",
             {"measure": "rank", "control": False},
         ),
