@@ -252,7 +252,11 @@ class PlainCompression:
             gone[head, positions[positions < PADDING]] = False
         unseen = gone[:, None, :].expand(-1, len(hidden), -1).clone()
         unseen[:, : self._shared] = False  # the demonstrations see one another as ever
-        return scores.masked_fill(hidden | unseen, -torch.inf).softmax(-1), value
+        seen = scores.masked_fill(hidden | unseen, -torch.inf)
+        if call.sinks is None:
+            return seen.softmax(-1), value
+        sinks = call.sinks[:, None, None].expand(*seen.shape[:-1], 1)
+        return torch.cat([seen, sinks], -1).softmax(-1)[..., :-1], value
 
 
 def shared_prompts(queries: list[int]) -> pl.DataFrame:
