@@ -61,6 +61,12 @@ def test_each_question_has_its_answer_what_it_was_compared_with_and_a_figure() -
     assert rows[asked("isolation_label_over_random")]["figure"] == "–"
 
 
+def test_too_few_texts_are_the_reason_even_where_no_interval_contains_0() -> None:
+    few = {**UNCLEAR, "low": 0.125, "reason": "too few texts: 8 distinct ones in 2 seeds; more"}
+    (row,) = rows_of(claims_table(decided={"flow_early": few})).values()
+    assert row["answer"] == "Undecided: too few texts: 8 distinct ones in 2 seeds"
+
+
 def test_of_several_models_each_question_stands_once_with_their_answers() -> None:
     decided = {"flow_early": SUPPORTED, "flow_late": FAILS}
     both = pl.concat([claims_table(decided=decided), claims_table("other", decided)])

@@ -47,7 +47,8 @@ def publish(
     finished = FinishedRun.read(run)
     tables, figures = finished.tables(), finished.figures()
     needed = ["claims", "costs", *([] if disputes else ["reweighting"])]
-    quoted = ("claims", "costs", *(DISPUTED if disputes else TABLES))
+    quoted_of_disputes = [name for name, parts in DISPUTED.items() if parts]
+    quoted = ("claims", "costs", *(quoted_of_disputes if disputes else TABLES))
     shown = tuple(DISPUTED if disputes else FIGURES)
     if lacking := [name for name in needed if name not in tables]:
         raise InputError(f"{run}: a page needs the tables {', '.join(lacking)}; measure them.")

@@ -22,6 +22,7 @@ from anchorflow.claims.verdicts import (
     NOT_SUPPORTED,
     NULL,
     SUPPORTED,
+    TOO_FEW,
     UNCLEAR,
     UNDECIDED,
     UNTRAINED_TOO,
@@ -160,7 +161,7 @@ def decide(claim: Claim, measured: Measured, confidence: float) -> Decision:
         verdict = Verdict(UNDECIDED, (), (*undefined, *measured.reasons))
         return Decision(verdict, marks, bounds, measured=measured)
     if effect.few_texts:
-        few = f"too few texts: {measured.texts} distinct ones in {measured.seeds} seeds"
+        few = f"{TOO_FEW}: {measured.texts} distinct ones in {measured.seeds} seeds"
         verdict = Verdict(UNDECIDED, (), (few, *measured.reasons), ("test_examples: 16",))
         return Decision(verdict, marks, bounds, _BOTH, measured=measured)
     verdict = _verdict(marks)

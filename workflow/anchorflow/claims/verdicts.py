@@ -77,7 +77,9 @@ WORDS = {
         "with an untrained network",
     ),
 }
-NOT_CORRECTED = "not after the correction"  # how the reason of a verdict lost by it begins
+# How reasons begin that leave a verdict open whatever the intervals are.
+NOT_CORRECTED = "not after the correction"
+TOO_FEW = "too few texts"
 
 
 def marks_of(row: Mapping[str, Any]) -> dict[str, str]:
@@ -116,8 +118,8 @@ def answer_of(row: Mapping[str, Any]) -> str:
         return f"No: {', '.join(words.no for words in marked.get(FAILS, ()))}"
     if verdict == UNDECIDED:
         unclear = ", ".join(words.unclear for words in marked.get(UNCLEAR, ()))
-        lost = first.startswith(NOT_CORRECTED)
-        return f"Undecided: {first if lost else unclear or row['reason']}"
+        open_anyway = first.startswith((NOT_CORRECTED, TOO_FEW))
+        return f"Undecided: {first if open_anyway else unclear or row['reason']}"
     if verdict == NOT_COMPARED:
         missing = " or ".join(words.missing for words in marked.get(MISSING, ()) if words.missing)
         return f"Not compared {missing}{remedy}"
