@@ -69,7 +69,7 @@ def continue_in_fork(snakemake: Any) -> None:
         "environment": {name: value for name, value in os.environ.items() if name != RUN},
         "path": sys.path,
         "modules": _modules(tracked(snakemake.params)),
-        "tokenizer": snakemake.input.get("tokenizer"),
+        "tokenizer": snakemake.input.get("tokenizer") or None,  # [] where a rule needs none
     }
     with contextlib.suppress(OSError):  # there is a server already
         _start(run)
@@ -169,8 +169,8 @@ def _next_job(listener: socket.socket, ended: int) -> tuple[dict[str, Any], list
                 _import_libraries(set(request["modules"]) - imported)
                 imported.update(request["modules"])
                 if request["tokenizer"] is not None:
-                    path = Path(request["folder"], request["tokenizer"], "tokenizer.json")
                     with contextlib.suppress(Exception):  # the job itself reports what is wrong
+                        path = Path(request["folder"], request["tokenizer"], "tokenizer.json")
                         importlib.import_module(_TOKENIZERS).read_tokenizer(path)
                 if len(os.listdir("/proc/self/task")) > _THREADS:
                     continue  # a fork could wait for a lock of a thread that it lacks

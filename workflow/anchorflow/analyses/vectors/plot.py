@@ -30,6 +30,7 @@ _CONTROLS = {
     "without": "from prompts without demonstrations",
     "random": "random, of the same length",
 }
+_APART = 0.06  # a line of text, on axes from 0 to 1
 _MEASURES = {
     "accuracy": "accuracy",
     "recovered_probability": "share recovered of the true\nlabel's added probability",
@@ -63,7 +64,11 @@ def plot_vectors(
                 _plot_vector(panel, rows.filter(vector=vector), style["colors"][0])
                 plain = dict(rows.filter(vector="none").select("number", "mean").iter_rows())
                 last = place + 1 == len(columns)
-                if measure != "accuracy" and not rows.is_empty():
+                if rows.is_empty():
+                    undefined: Any = {"ha": "center", "va": "center", "color": "0.4"}
+                    words = "not defined: demonstrations\nadd too little"
+                    panel.text(0.5, 0.5, words, transform=panel.transAxes, **undefined)
+                elif measure != "accuracy":
                     plain |= {0: 0.0, ALL: 1.0}
                     if vector == "local":  # whose shares start at random texts
                         plain = {ALL: 1.0}
@@ -95,14 +100,18 @@ def _plot_vector(axes: Axes, rows: pl.DataFrame, color: str) -> None:
 
 def _plot_demonstrations(axes: Axes, means: Mapping[int, float], is_last: bool) -> None:
     """Dotted lines with the number of demonstrations at their right ends."""
-    for number, mean in means.items():
-        axes.axhline(mean, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
-        if is_last:
-            words = "all" if number == ALL else str(number)
-            axes.annotate(
-                words, (1.01, mean), xycoords=("axes fraction", "data"), va="center", color="0.4"
-            )
-    if is_last:
-        axes.annotate(
-            "demonstra-\ntions", (1.01, 1.0), xycoords="axes fraction", va="bottom", color="0.4"
-        )
+    for mean in means.values():
+        look: Any = {"color": "0.6", "linewidth": 0.6, "linestyle": ":", "zorder": 0}
+        axes.axhline(mean, label="no vector, so many demonstrations", **look)
+    if not is_last:
+        return
+    together: list[tuple[float, list[str]]] = []  # lines too near to be named one above another
+    for number, mean in sorted(means.items(), key=lambda line: line[1]):
+        words = "all" if number == ALL else str(number)
+        if together and mean - together[-1][0] < _APART:
+            together[-1][1].append(words)
+        else:
+            together.append((mean, [words]))
+    for mean, names in together:
+        place: Any = {"xycoords": ("axes fraction", "data"), "va": "center", "color": "0.4"}
+        axes.annotate(", ".join(names), (1.01, mean), **place)
