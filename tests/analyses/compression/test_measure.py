@@ -126,7 +126,7 @@ def instructed() -> pl.DataFrame:
         *(
             pytest.param(family, [], METHODS, marks=pytest.mark.long)
             for family in (*FAMILIES, *OTHER_KINDS)
-            if not family.startswith("selected")  # only text is compressed where layers select
+            if not family.startswith("selected")  # which is refused
         ),
     ],
 )
@@ -233,6 +233,17 @@ def test_fits_on_both_caches_side_by_side_are_those_of_each_alone(
         ours, theirs = ([step.loss for step in each.steps] for each in (trial, of_alone))
         assert ours == pytest.approx(theirs, rel=1e-5)
     assert fit.descent == alone[1].descent
+
+
+@pytest.mark.parametrize("family", ["selected tokens", "selected blocks"])
+def test_models_that_select_keys_are_refused_before_anything_runs(
+    family: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, table = tiny_model(family), shared_prompts([5, 17])
+    monkeypatch.setattr(model, "forward", None)
+    monkeypatch.setattr(model.base_model, "forward", None)
+    with pytest.raises(InputError, match="selects by itself the tokens that it attends to"):
+        measure_compression(model, table, {}, {**SPEC, "methods": [*METHODS]}, 50)
 
 
 def test_a_cache_that_nothing_was_fitted_on_is_told() -> None:

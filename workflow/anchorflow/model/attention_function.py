@@ -70,7 +70,7 @@ _IN_CACHE = 2**19
 _ON_GPU = 2**24
 _CHUNK_BYTES = 24  # per element: at most six float32 matrices at once, in backward with a softcap
 
-_WHOLE = (
+OF_WHOLE_PROMPTS = (
     "this model selects by itself the tokens that it attends to, among all of a prompt; leave out "
     "what lets tokens attend to kept keys, such as compression."
 )
@@ -167,13 +167,13 @@ class AttentionCall:
         there = self.unselected.to(rows.device)
         if self.positions is None:
             if there.shape[3] != self.keys:
-                raise InputError(_WHOLE)
+                raise InputError(OF_WHOLE_PROMPTS)
             there = there[..., keys]
         else:
             at, tokens = self.positions.key.to(rows.device), there.shape[3]
             # Of a part of the prompt, a row may have selected nothing.
             if self.keys < tokens or bool(((at >= tokens) & (at < PADDING)).any()):
-                raise InputError(_WHOLE)
+                raise InputError(OF_WHOLE_PROMPTS)
             at = at[:, :, keys].clamp(max=tokens - 1)
             size, heads = max(len(there), len(at)), max(there.shape[1], at.shape[1])
             at = at[:, :, None].expand(size, heads, there.shape[2], -1)

@@ -30,12 +30,12 @@ from anchorflow.analyses.compression.methods import (
 )
 from anchorflow.analyses.compression.observations import Asking, declares, observe
 from anchorflow.config.errors import InputError
-from anchorflow.model.attention_function import PADDING, intervene
+from anchorflow.model.attention_function import OF_WHOLE_PROMPTS, PADDING, intervene
 from anchorflow.model.batches import Batch, Budget, among, run_batches, runnable
 from anchorflow.model.beta_fit import answers_under, beta_of, reweighted_states
 from anchorflow.model.cell import Cell
 from anchorflow.model.last_tokens import FIRST_TOKEN, Words, keep_all_but_last, leave_room
-from anchorflow.model.layer_kinds import runs_again
+from anchorflow.model.layer_kinds import runs_again, selects_keys
 from anchorflow.model.logits import (
     TOP_TOKENS,
     Answers,
@@ -224,6 +224,8 @@ def measure_compression(
     waiting: list[_Waiting] = []
     if measured.is_empty():
         return parts[0]
+    if selects_keys(model.config):  # not even the first token alone can be kept
+        raise InputError(OF_WHOLE_PROMPTS)
     keys = test.select("model", "task", "seed").row(0, named=True)
     settings = settings_of(spec["methods"], spec["shares"], spec["draws"])
     if runs_again(model.config):
