@@ -24,7 +24,7 @@ BEGINNING = """
 import os, sys
 from types import SimpleNamespace
 from anchorflow.store.fork_server import continue_in_fork
-tokenizer = {"tokenizer": "tokenizer"} if os.path.isdir("tokenizer") else {}
+tokenizer = {"tokenizer": "tokenizer"} if os.path.isdir("tokenizer") else {"tokenizer": []}
 continue_in_fork(SimpleNamespace(params={"code_model": ["model/devices.py 0"]}, input=tokenizer))
 forked = "torch" in sys.modules
 """
