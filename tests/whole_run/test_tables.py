@@ -133,7 +133,7 @@ def test_re_weighting_has_every_weight_step_and_prediction(results: Path) -> Non
     first = beta.filter(layer=0, head=0).sort("demonstration")
     assert first["label"].to_list() == order.to_list()
     descent = pl.read_parquet(folder / "descent.parquet")
-    assert descent.filter(pl.col("fold").is_null()).shape[0] == 10 * 16
+    assert descent.filter(pl.col("fold").is_null()).shape[0] == 2 * 16
     rates = pl.read_parquet(folder / "learning_rates.parquet")
     assert rates["chosen"].to_list() == [True]
     predictions = pl.read_parquet(folder / "predictions.parquet")
