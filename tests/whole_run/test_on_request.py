@@ -214,7 +214,7 @@ def test_heads_are_scored_taken_away_and_judged(finished_run: Checkout) -> None:
     matrix = read["scores"]["label_copy"]["difference"]["mean"]
     assert [len(row) for row in matrix] == [4, 4, 4]
     claims = pl.read_csv(results / "tables/claims.csv", infer_schema_length=None)
-    of_heads = claims.filter(pl.col("family").str.starts_with("[H]"), task="average")
+    of_heads = claims.filter(pl.col("figure").is_in(["heads", "ablation"]), task="average")
     assert of_heads.height == 7
     cancels = of_heads.filter(claim="cancelling_heads_exist").row(0, named=True)
     assert cancels["effect"] is not None and cancels["null_effect"] is not None
