@@ -161,6 +161,21 @@ def test_where_no_text_differs_the_interval_is_that_of_a_rare_difference() -> No
     assert (low[0], high[0]) == (1, 1)
 
 
+def test_the_interval_of_a_share_of_few_texts_is_that_of_these_texts() -> None:
+    # Of nine texts in three seeds, one in each has a value, and text 0 has it in two seeds.
+    values = weighted_mean_where_defined(np.array([[1], [NAN], [NAN]]))
+    seeds = [SeedStatistic(values, np.array(texts)) for texts in ([0, 1, 2], [0, 3, 4], [5, 6, 7])]
+    assert half_width(estimate(seeds)) == pytest.approx(4.302653 / (2 + 2))
+    # Over tasks, the texts that have a value are added up.
+    every = of_means([1, 1], [1, 1], [1, 1])
+    assert half_width(average([estimate(seeds), every])) == pytest.approx(-np.log(0.05) / (8 + 2))
+    # No text has a value alone, as for a correlation: all count.
+    pairs = [
+        of._replace(statistic=lambda w: np.where(w.sum(1) > 1, 1, NAN)[:, None]) for of in seeds
+    ]
+    assert half_width(estimate(pairs)) == pytest.approx(4.302653 / (8 + 2))
+
+
 def test_too_few_texts_are_those_that_do_not_outnumber_the_seeds() -> None:
     assert of_means([1], [2]).few_texts
     assert of_means([1, 2], [2, 3], [3, 4], texts=[[0, 1]] * 3).few_texts

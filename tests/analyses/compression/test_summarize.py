@@ -95,10 +95,12 @@ def test_held_out_choice_never_sees_the_half_it_is_scored_on() -> None:
     assert set(always.filter(pl.col("method") == "hidden_random_top")["label_loyalty"]) == {1}
 
 
-def test_without_random_draws_there_is_no_best_one() -> None:
-    compression = compression_of({})
+@pytest.mark.parametrize("draws", [{}, {0: {0}}], ids=["none", "one"])
+def test_without_several_random_draws_there_is_no_best_one(draws: dict[int, set[int]]) -> None:
+    compression = compression_of(draws)
     summary = summarize_compression(compression, prompts_of(["news"]), 0.9)
-    assert set(summary["method"]) == {"full", "hidden_anchor"}
+    random = {"hidden_random"} if draws else set()
+    assert set(summary["method"]) == {"full", "hidden_anchor"} | random
 
 
 def test_a_seed_with_one_example_has_no_held_out_choice() -> None:

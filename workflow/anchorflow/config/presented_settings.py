@@ -52,6 +52,7 @@ _PARTS: Mapping[str, Callable[[Config], dict[str, Any]]] = {
     "temperature": lambda config: {"temperature": config["encoder"]["temperature"]},
     "temperatures": _temperatures,
     "demonstrations": lambda config: {"demonstrations": config["flow"]["demonstrations"]},
+    "gradient": lambda config: {"gradient": config["flow"]["gradient"]},
     "chosen_on": lambda config: {"chosen_on": config["kernel"]["chosen_on"]},
     "baselines": lambda config: {"baselines": config["reweighting"]["baselines"]},
     "labels": lambda config: {"labels": _labels(config)},

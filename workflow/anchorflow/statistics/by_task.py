@@ -159,14 +159,12 @@ def summary_rows(
     confidence: float,
     bounds: Mapping[str, tuple[float, float]] | None = None,
     by: str = "measure",
-    among: Mapping[str, Array] | None = None,
 ) -> pl.DataFrame:
     """One row per task and key, with mean, interval, and counts of examples, texts and seeds.
 
     ``keys`` are the key columns of the K values of each estimate. For the entry ``"average"``, the
     examples of all tasks in ``source`` are counted. ``bounds`` are the least and greatest possible
-    value by entry of the key column ``by``; others have none. ``among`` has by task the number of
-    texts on which each of the K values depends, [K]; by default all, counted once.
+    value by entry of the key column ``by``; others have none.
     """
     within = bounds or {}
     named: Sequence[Any] = keys[by].to_list() if within else [None] * len(keys)
@@ -175,9 +173,7 @@ def summary_rows(
     parts = []
     for task, of_task in estimates.items():
         rows = source if task == AVERAGE else source.filter(pl.col("task") == task)
-        texts = rows.select("task", "example").n_unique()
-        unit = change * (1 if among is None else (texts + 2) / (among[task] + 2))
-        low, high = of_task.interval(confidence, unit.astype(float))
+        low, high = of_task.interval(confidence, change.astype(float))
         low, high = (np.clip(end, least, most) for end in (low, high))
         parts.append(
             keys.with_columns(
@@ -186,7 +182,7 @@ def summary_rows(
                 pl.Series("low", low).fill_nan(None),
                 pl.Series("high", high).fill_nan(None),
                 pl.lit(rows.select("task", "seed", "example").n_unique()).alias("examples"),
-                pl.lit(texts).alias("texts"),
+                pl.lit(rows.select("task", "example").n_unique()).alias("texts"),
                 pl.lit(rows["seed"].n_unique()).alias("seeds"),
             )
         )

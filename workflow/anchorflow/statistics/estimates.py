@@ -49,6 +49,19 @@ class Stratum:
     without_text: tuple[Array, ...]  # of each seed [texts, K]; NaN where undefined
     texts: tuple[NDArray[np.int64], ...]  # of each seed, identities
     made: Callable[[Array], Array] = unchanged  # of [..., K]
+    statistics: tuple[Statistic, ...] = ()  # of each seed
+
+    def texts_with_value(self) -> NDArray[np.int64]:
+        """The number of distinct texts that have a value alone, [K]; all if none has.
+
+        The share of a subset depends on the texts of the subset. No text has a correlation alone.
+        """
+        names = np.unique(np.concatenate(self.texts))
+        known = np.zeros((len(names), self.made(self.without_seed).shape[1]), bool)
+        for texts, of_seed in zip(self.texts, self.statistics, strict=False):  # none, or all
+            alone = self.made(of_seed(np.eye(len(texts))))
+            known[np.searchsorted(names, texts)] |= ~np.isnan(alone)
+        return np.where(known.any(0), known.sum(0), len(names))
 
     def of_seeds(self, chosen: NDArray[np.bool_]) -> "Stratum":
         """The same with some seeds alone, [S]."""
@@ -57,6 +70,7 @@ class Stratum:
             tuple(compress(self.without_text, chosen)),
             tuple(compress(self.texts, chosen)),
             self.made,
+            tuple(compress(self.statistics, chosen)),
         )
 
     def map(self, function: Callable[[Array], Array]) -> "Stratum":
@@ -230,6 +244,14 @@ class Estimate:
         )
 
     @cached_property
+    def _texts(self) -> NDArray[np.int64]:
+        """The number of distinct texts on which each value depends, [K], added up over tasks."""
+        count: NDArray[np.int64] = np.zeros(self.values.shape, np.int64)
+        for stratum in self.strata:
+            count = count + stratum.texts_with_value()
+        return count
+
+    @cached_property
     def _components(self) -> Components:
         """The components of the variance, added up over tasks."""
         parts = [components(self.values, stratum) for stratum in self.strata]
@@ -252,22 +274,23 @@ class Estimate:
             width = np.maximum(_t_width(self._components[:2], error), least)  # NaN if either is
         # Equal values differ by rounding; a statistic that never varies has no other width.
         same = width <= 1e-9 * np.abs(self.values) + 1e-12 * np.asarray(change)
+        if not (same & (np.asarray(change) != 0)).any():
+            return width
         return np.where(same, change * self._width_without_differences(error), width)
 
     def _width_without_differences(self, error: Array) -> Array:
         """Half of the width, [K], where no text differs, but may by 1.
 
-        If one of N texts differed by 1, as in the next experiment one may, t standard errors would
-        be about t / N. A share of texts above -ln(error) / N would hardly show in none of them
-        (the rule of three). The greater of the two is divided by N + 2, as in Agresti and Coull
-        (1998).
+        If one of the N texts on which a value depends differed by 1, as in the next experiment one
+        may, t standard errors would be about t / N. A share of texts above -ln(error) / N would
+        hardly show in none of them (the rule of three). The greater of the two is divided by N + 2,
+        as in Agresti and Coull (1998).
         """
-        texts = sum(len(np.unique(np.concatenate(stratum.texts))) for stratum in self.strata)
         draws = sum(len(stratum.texts) - 1 for stratum in self.strata)
-        freedom = max(texts - len(self.strata) if self.one_seed else draws, 1)
+        freedom = np.maximum(self._texts - len(self.strata) if self.one_seed else draws, 1)
         with np.errstate(divide="ignore"):
             width: Array = np.maximum(-stdtrit(freedom, error / 2), -np.log(error))
-        return width / (texts + 2)
+        return width / (self._texts + 2)
 
 
 def _t_width(variances: Sequence[Variance], error: Array) -> Array:
@@ -305,6 +328,7 @@ def estimate(seeds: Sequence[SeedStatistic]) -> Estimate:
         np.where(defined, others, np.nan),
         tuple(lacking),
         tuple(np.asarray(texts, np.int64) for _, texts in seeds),
+        statistics=tuple(of for of, _ in seeds),
     )
     return Estimate(mean, (stratum,))
 

@@ -85,7 +85,6 @@ def summarize_settings(
     counted: pl.DataFrame | None = None,
     further: Iterable[pl.DataFrame] = (),
     measures: Sequence[str] = (),
-    texts_among: Callable[[pl.DataFrame], Array] | None = None,
 ) -> pl.DataFrame:
     """Every measure of every setting, per task and averaged over tasks, with intervals.
 
@@ -93,19 +92,14 @@ def summarize_settings(
     ``of_task`` maps the measured rows of one task to an estimate of [settings · measures]; without
     ``settings`` there is a single one. Examples, texts and seeds are counted in ``counted``, by
     default in ``measured``. ``further`` columns are joined by those that they share with the
-    summary. ``texts_among`` maps rows to the number of texts on which each value depends, where
-    that is not all of them: the interval of a share of 1 out of 4 texts is that of 4 texts.
+    summary.
     """
     named = pl.DataFrame({"measure": measures or table.measured})
     keys = named if settings is None else settings.join(named, how="cross")
     tasks = prompts["task"].unique(maintain_order=True).to_list()
     estimates = by_task.over_tasks(measured, tasks, of_task, len(keys))
     source = measured if counted is None else counted
-    among = None
-    if texts_among is not None:
-        among = {task: texts_among(measured.filter(pl.col("task") == task)) for task in tasks}
-        among[by_task.AVERAGE] = np.sum([*among.values()], 0)
-    rows = by_task.summary_rows(estimates, keys, source, confidence, table.bounds, among=among)
+    rows = by_task.summary_rows(estimates, keys, source, confidence, table.bounds)
     for columns in further:
         shared = [name for name in columns.columns if name in rows.columns]
         rows = rows.join(columns, shared, "left", nulls_equal=True, maintain_order="left")

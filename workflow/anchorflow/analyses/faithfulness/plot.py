@@ -53,6 +53,8 @@ def plot_faithfulness(
             axes.axvline(_EXPECTED[measure], color="0.6", linewidth=0.6, zorder=0)
             for place, (estimate, legend) in enumerate(_ESTIMATES.items()):
                 rows = averaged.filter(pl.col("measure") == measure, pl.col("estimate") == estimate)
+                if rows.is_empty():
+                    continue  # an estimate that was not computed has no place in the legend
                 if measure == "slope" and estimate in ("saliency", "attention"):
                     continue
                 color, marker = _LOOKS[place]

@@ -115,7 +115,9 @@ ANALYSIS = Analysis(
     ),
     summary=Summary({"flow": "flow", "prompts": "prompts"}, ("statistics", "demonstrations")),
     figure=Presented(
-        "Information flow over the layers (Fig. 3 of [A])", untrained={"untrained": "flow"}
+        "Information flow over the layers (Fig. 3 of [A])",
+        settings=("gradient",),
+        untrained={"untrained": "flow"},
     ),
     table=Presented("Shares of the information flows"),
 )

@@ -27,6 +27,7 @@ def plot_flow(
     confidence: float,
     paths: Paths,
     untrained: pl.DataFrame | None = None,
+    gradient: str = "plain",
 ) -> None:
     """Plot ``FLOW_SUMMARY`` for one model, one column per task.
 
@@ -34,7 +35,8 @@ def plot_flow(
     what they and other tokens send or receive, per token; 1/2 if they are like any other token.
     """
     tasks = look.tasks_in_order(summary)
-    title = "Information flow, " + look.describe(summary, confidence)
+    title = "Information flow" + (", GIM's gradient, " if gradient == "gim" else ", ")
+    title += look.describe(summary, confidence)
     known = untrained is not None and not untrained.is_empty() and look.with_controls(style)
     twins = mean_shares(untrained) if known and untrained is not None else None
     with small_multiples(style, 2, len(tasks), title, share_y=True) as (figure, (upper, lower)):

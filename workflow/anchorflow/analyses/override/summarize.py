@@ -106,20 +106,6 @@ def summarize_override(
 
         return SeedStatistic(statistic, texts)
 
-    def texts_among(rows: pl.DataFrame) -> Array:
-        """Texts on which each value depends: all, those that differ, and those that follow one."""
-        counts = []
-        differ = pl.col("label") != pl.col("prior")
-        follow = pl.col("prediction").is_in(pl.concat_list("label", "prior"))
-        for method, words in settings.iter_rows():
-            of_way = rows.filter(method=method, words=words)
-            every, differing, following = (
-                chosen["example"].n_unique()
-                for chosen in (of_way, of_way.filter(differ), of_way.filter(differ & follow))
-            )
-            counts += [every, *[differing] * 3, *[following] * 3]
-        return np.array(counts)
-
     def by_setting(parts: Array) -> Array:
         apart = parts.reshape(*parts.shape[:-1], len(settings), _PARTS)
         return measures_of_parts(apart).reshape(*parts.shape[:-1], -1)
@@ -133,5 +119,4 @@ def summarize_override(
         confidence,
         counted=override,
         further=(skipped_prompts(prompts, "fixed", override),),
-        texts_among=texts_among,
     )

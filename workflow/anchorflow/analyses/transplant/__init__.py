@@ -106,6 +106,11 @@ def check(config: Mapping[str, Any]) -> None:
             "transplant.places: at the target, only outputs of layers are transplanted; add "
             "residual to transplant.what, or leave target out."
         )
+    if "residual" in spec["what"] and spec["depths"] < 2:
+        raise InputError(
+            "transplant.depths: 1 divides the layers nowhere, so there is no layer whose output "
+            "residual would exchange; give 2 or more, or leave residual out of transplant.what."
+        )
 
 
 ANALYSIS = Analysis(
