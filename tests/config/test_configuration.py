@@ -496,6 +496,14 @@ def test_what_a_key_can_t_be_is_refused_in_one_sentence(key: str, value: Any, to
             "knockout.layers: faithfulness compares saliency with cutting edges in single layers, ",
         ),
         (
+            {"transplant": {"places": ["label", "target"], "what": ["keys"]}},
+            "transplant.places: at the target, only outputs of layers are transplanted; add ",
+        ),
+        (
+            {"transplant": {"places": ["label"], "depths": 1}},
+            "transplant.depths: 1 divides the layers nowhere, so there is no layer whose output ",
+        ),
+        (
             {"faithfulness.transplants": ["label"]},
             "faithfulness.transplants: without faithfulness.classes the analysis is not run; list ",
         ),

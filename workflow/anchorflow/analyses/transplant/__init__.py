@@ -84,7 +84,7 @@ TRANSPLANT_SUMMARY = summary_of(
 
 
 def check(config: Mapping[str, Any]) -> None:
-    """Refuse donors of other tasks where no two have the same label words, and a target alone."""
+    """Refuse donors of other tasks where no two have the same label words, and empty exchanges."""
     spec = config["transplant"]
     if not spec["places"]:
         return
