@@ -23,7 +23,7 @@ _KINDS = {
     "other_query": "before another text",
     "deranged": "with label words of other classes",
 }
-_ANSWERS = {"one": "one", "deranged": "wrong\nwords", "composed": "composed", "whole": "all"}
+_ANSWERS = {"one": "one", "deranged": "wrong\nwords", "composed": "com-\nposed", "whole": "all"}
 
 
 def plot_additivity(

@@ -29,7 +29,7 @@ def plot_override(summary: pl.DataFrame, style: Style, confidence: float, paths:
     answers.
     """
     tasks = look.tasks_in_order(summary)
-    title = "What answers follow, "
+    title = "What answers follow,\n"
     title += look.describe(summary, confidence, "error bars")
     ways = summary.select("method", "words").unique(maintain_order=True).rows()
     places = [place + 0.4 * (place // 2) for place in range(len(ways))]
