@@ -294,15 +294,12 @@ def test_published_configurations_are_data_analyses_and_a_model(
     assert config["flow"]["examples"] == (8 if model == "qwen" else 16)
 
 
-OWN_DISPUTES = {"gemma": [], "smollm2": ["disputes_smollm2"], "qwen": ["disputes_qwen"]}
-
-
-@pytest.mark.parametrize("model", OWN_DISPUTES)
+@pytest.mark.parametrize("model", ["gemma", "smollm2", "qwen"])
 def test_configurations_of_disputes_measure_what_a_model_s_own_file_leaves_out(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    config = published("files", model, "disputes", *OWN_DISPUTES[model])
+    config = published("files", model, "disputes", f"disputes_{model}")
     assert config["faithfulness"]["classes"] and config["vectors"]["kinds"]
     assert len(config["seeds"]) >= 2  # one seed decides nothing
 
