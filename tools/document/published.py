@@ -108,10 +108,13 @@ def _with_other_part(part: KeptRun, page: Path, disputes: bool) -> KeptRun:
     if second is None:
         return first
     for key in ("model", "layers", "heads"):
-        if first.facts[key] != second.facts[key]:
+        one, other = first.facts[key], second.facts[key]
+        if key == "model":  # either may be rounded: the pages give the number format of each
+            other = {**other, "dtype": one["dtype"]}
+        if one != other:
             raise InputError(
                 f"{page}: both runs of a page are of the same weights, and {key} differs: "
-                f"{first.facts[key]} and {second.facts[key]}; run the same model."
+                f"{one} and {other}; run the same model."
             )
     if list(first.facts["texts"]) != list(second.facts["texts"]):
         raise InputError(f"{page}: both runs of a page have the same tasks, in the same order.")
