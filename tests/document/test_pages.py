@@ -32,7 +32,7 @@ def test_a_published_run_s_page_is_what_its_files_yield(folder: Path) -> None:
     assert (folder / "README.md").read_text(encoding="utf-8") == page_of(KeptRun.read(folder))
 
 
-@pytest.mark.parametrize("template", ["results.md", "learnt.md"])
+@pytest.mark.parametrize("template", ["results.md", "learnt.md", "contested.md"])
 def test_prose_has_no_number_with_decimals_of_its_own(template: str) -> None:
     text = Path(__main__.__file__).with_name(template).read_text(encoding="utf-8")
     prose = re.sub(r"\{\{.+?\}\}", "", text, flags=re.DOTALL)

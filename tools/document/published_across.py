@@ -24,7 +24,7 @@ from anchorflow.statistics.by_task import AVERAGE
 from tools.document.markdown import page, readable
 from tools.document.published_disputes import across, claims_of
 from tools.document.published_run import MEASURES, PAPERS, asked_of, tasks_of
-from tools.document.runs import KeptRun
+from tools.document.runs import KeptRun, with_cells
 
 _LEARNT_FROM = ("gemma-3-270m", "smollm2-135m", "qwen2.5-coder-1.5b")  # in the order of learnt.md
 
@@ -49,6 +49,7 @@ def page_across(folder: Path) -> str:
         costs=readable(_hours(runs)),
         learnt=_learnt(claims) if set(_LEARNT_FROM) <= claims.keys() else "",
         disputes=_disputes(runs),
+        contested=_contested(runs),
     )
 
 
@@ -89,6 +90,32 @@ def _disputes(runs: Mapping[str, KeptRun]) -> dict[str, str]:
         **across(second),
         "Effects and controls": readable(compared),
     }
+
+
+def _contested(runs: Mapping[str, KeptRun]) -> str:
+    """The text on the disputes, which quotes second runs of the models that it names, if all are."""
+    second = {model: runs[model].disputes for model in _LEARNT_FROM if model in runs}
+    known = {model: run for model, run in second.items() if run}
+    if len(known) < len(_LEARNT_FROM):
+        return ""
+    claims = {model: _claims(run) for model, run in known.items()}
+
+    def quoted(cells: Sequence[str]) -> str:
+        *most, last = cells
+        return f"{', '.join(most)}, and {last}" if most else last
+
+    def numbers(table: str, **conditions: Any) -> str:
+        rows = [with_cells(run.rows(table, task=AVERAGE, **conditions)) for run in known.values()]
+        return quoted([of_model["cell"].item() for of_model in rows])
+
+    return page(
+        "contested.md",
+        effects=lambda claim, *of: quoted([_number(claims[model][claim]) for model in of or known]),
+        controls=lambda claim: quoted(
+            [cell(rows[claim]["control_effect"], None, None) for rows in claims.values()]
+        ),
+        numbers=numbers,
+    )
 
 
 def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:
