@@ -93,7 +93,7 @@ def _disputes(runs: Mapping[str, KeptRun]) -> dict[str, str]:
 
 
 def _contested(runs: Mapping[str, KeptRun]) -> str:
-    """The text on the disputes, which quotes second runs of the models that it names, if all are."""
+    """The text on the disputes, which quotes the models' second runs, if it has all of them."""
     second = {model: runs[model].disputes for model in _LEARNT_FROM if model in runs}
     known = {model: run for model, run in second.items() if run}
     if len(known) < len(_LEARNT_FROM):
