@@ -497,6 +497,10 @@ def test_what_a_key_can_t_be_is_refused_in_one_sentence(key: str, value: Any, to
             "transplant.places: at the target, only outputs of layers are transplanted; add ",
         ),
         (
+            {"transplant": {"places": ["label"], "what": ["residual"], "window": 2}},
+            "transplant.window: windows are of keys and values, which transplant.what does not ",
+        ),
+        (
             {"transplant": {"places": ["label"], "depths": 1}},
             "transplant.depths: 1 divides the layers nowhere, so there is no layer whose output ",
         ),

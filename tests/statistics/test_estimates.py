@@ -154,11 +154,10 @@ def test_where_no_text_differs_the_interval_is_that_of_a_rare_difference() -> No
     assert half_width(of_means([0] * 4)) == pytest.approx(stats.t.isf(0.025, 3) / 6)
     tasks = average([same, of_means([1, 1], [1, 1], [1, 1])])
     assert half_width(tasks) == pytest.approx(-np.log(0.05) / 14)
-    # Rounding is no difference, and what has no unit in which a text differs has no width.
+    # Rounding is no difference, and what has no unit in which a text differs has no interval.
     third = of_means([1 / 3] * 2, [1 / 3] * 2, [0.1 + 0.2 + 1 / 3 - 0.3] * 2)
     assert half_width(third) == pytest.approx(4.302653 / 8)
-    low, high = same.interval(0.95, change=0)
-    assert (low[0], high[0]) == (1, 1)
+    assert np.isnan(same.interval(0.95, change=0)).all()
 
 
 def test_the_interval_of_a_share_of_few_texts_is_that_of_these_texts() -> None:
@@ -168,7 +167,14 @@ def test_the_interval_of_a_share_of_few_texts_is_that_of_these_texts() -> None:
     assert half_width(estimate(seeds)) == pytest.approx(4.302653 / (2 + 2))
     # Over tasks, the texts that have a value are added up.
     every = of_means([1, 1], [1, 1], [1, 1])
-    assert half_width(average([estimate(seeds), every])) == pytest.approx(-np.log(0.05) / (8 + 2))
+    both = average([estimate(seeds), every])
+    assert half_width(both) == pytest.approx(-np.log(0.05) / (8 + 2))
+    # A task without a value has none, nor seeds; and nor has a seed without a value.
+    nowhere = of_means([NAN] * 20, [NAN] * 20)
+    assert half_width(average([both, nowhere])) == half_width(both)
+    some = of_means([1], [1], *[[NAN]] * 8, texts=[[text] for text in range(10)])
+    assert half_width(some) == half_width(of_means([1], [1])) == pytest.approx(12.7062 / (2 + 2))
+    assert half_width(average([some, nowhere])) == half_width(some)
     # No text has a value alone, as for a correlation: all count.
     pairs = [
         of._replace(statistic=lambda w: np.where(w.sum(1) > 1, 1, NAN)[:, None]) for of in seeds

@@ -15,7 +15,7 @@ ODDS = {"one": [0.0, 1.0], "whole": [2.0, 3.0], "composed": [1.0, 3.0], "derange
 
 
 def test_what_is_gained_is_a_share_of_what_all_demonstrations_gain_over_one() -> None:
-    table = summarize_additivity(of_additivity(ODDS), prompts(), 0.95)
+    table = summarize_additivity(of_additivity(ODDS, seeds=6), prompts(), 0.95)
     assert table.schema == frame_schema(ADDITIVITY_SUMMARY)
     assert table["mean"].is_not_null().all()
     answers = table.filter(task="news", layer=-1)
@@ -25,6 +25,9 @@ def test_what_is_gained_is_a_share_of_what_all_demonstrations_gain_over_one() ->
     assert (means["whole", "gained"], means["one", "gained"]) == pytest.approx((1, 0))
     assert means["composed", "log_odds"] == pytest.approx(2)
     assert means["one", "accuracy"] == pytest.approx(0.5)
+    # Of two seeds, all demonstrations may gain nothing, and no share is defined.
+    few = summarize_additivity(of_additivity(ODDS), prompts(), 0.95)
+    assert few.filter(pl.col("mean").is_null())["measure"].unique().to_list() == ["gained"]
     cosine = table.filter(task="news", measure="cosine", kind="other_query").sort("layer")
     assert cosine["mean"].to_list() == pytest.approx([0.9, 0.6, 0.3])
 
@@ -41,8 +44,9 @@ def test_the_figure_has_a_band_for_what_is_composed_and_answers_between_one_and_
     ]
     assert len(panels[0].collections) == 1
     names = [tick.get_text() for tick in panels[1].get_xticklabels()]
-    assert names == ["one", "wrong\nwords", "composed", "all"]
+    assert names == ["one", "wrong\nwords", "com-\nposed", "all"]
     # Without one of the controls, the others stay in place.
     fewer = summary.filter(pl.col("kind") != "deranged")
     panels = figure_of(monkeypatch, plot_additivity, fewer).axes
-    assert [tick.get_text() for tick in panels[1].get_xticklabels()] == ["one", "composed", "all"]
+    names = [tick.get_text() for tick in panels[1].get_xticklabels()]
+    assert names == ["one", "com-\nposed", "all"]

@@ -100,11 +100,10 @@ def test_examples_seeds_and_skipped_prompts_are_counted_once() -> None:
     assert summarize().filter(task="poems")["mean"].is_null().all()
 
 
-def test_equal_examples_have_the_width_of_a_rare_difference_of_shares_alone() -> None:
+def test_equal_examples_have_the_interval_of_a_rare_difference_for_shares_alone() -> None:
     rows = summarize().filter(pl.col("flow").is_in(FLOWS), pl.col("task") == "reviews")
     absolute, share = (rows.filter(scale=scale) for scale in ("absolute", "proportion"))
-    assert absolute["low"].to_list() == pytest.approx(absolute["mean"].to_list(), rel=1e-12)
-    assert absolute["high"].to_list() == pytest.approx(absolute["mean"].to_list(), rel=1e-12)
+    assert absolute.select(pl.col("low", "high").is_null().all()).row(0) == (True, True)
     assert (share["high"] - share["low"]).min() > 0.5
 
 

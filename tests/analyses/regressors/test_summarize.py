@@ -16,7 +16,7 @@ from anchorflow.analyses.regressors.tabulate import tabulate_regressors
 from anchorflow.random_draws import halves
 from anchorflow.schemas.frames import frame_schema
 from anchorflow.statistics.by_task import AVERAGE
-from anchorflow.statistics.estimates import Estimate, Stratum
+from anchorflow.statistics.estimates import Estimate, Stratum, weighted_mean
 from constructed.kernel import EXAMPLES
 from constructed.kernel import regressors_summary as summary
 from figure_style import figure_of, labels_of
@@ -39,7 +39,8 @@ def estimate(scores: list[list[float]]) -> Estimate:
     turned = [row[::-1] for row in scores]
     without = np.stack([np.ravel(scores), np.ravel(turned)])
     texts = (np.array([0]), np.array([1]))
-    return Estimate(np.ravel(scores), (Stratum(without, tuple(without[:, None]), texts),))
+    means = tuple(weighted_mean(of_seed[None]) for of_seed in without)
+    return Estimate(np.ravel(scores), (Stratum(without, tuple(without[:, None]), texts, means),))
 
 
 @pytest.mark.parametrize(

@@ -412,7 +412,13 @@ def test_depths_are_evenly_spaced_and_the_whole_is_taken_once() -> None:
 
 
 def test_donors_that_no_task_has_and_targets_without_outputs_are_refused() -> None:
-    spec = {"places": ["target"], "donors": [OTHER_TASK], "what": ["residual"]}
+    spec = {
+        "places": ["target"],
+        "donors": [OTHER_TASK],
+        "what": ["residual"],
+        "window": 0,
+        "depths": 2,
+    }
     tasks = {"news": {"labels": [" A", " B"]}, "poems": {"labels": [" C", " D"]}}
     with pytest.raises(InputError, match=r"transplant\.donors: other_task needs two tasks"):
         check({"transplant": spec, "tasks": tasks})

@@ -48,34 +48,44 @@ class Stratum:
     without_seed: Array  # [S, K]; NaN where a seed has no value
     without_text: tuple[Array, ...]  # of each seed [texts, K]; NaN where undefined
     texts: tuple[NDArray[np.int64], ...]  # of each seed, identities
+    statistics: tuple[Statistic, ...]  # of each seed
     made: Callable[[Array], Array] = unchanged  # of [..., K]
-    statistics: tuple[Statistic, ...] = ()  # of each seed
+    defined: Callable[[Array], Array] = unchanged  # as made, but NaN where this task has no value
 
-    def texts_with_value(self) -> NDArray[np.int64]:
-        """The number of distinct texts that have a value alone, [K]; all if none has.
+    def seeds_and_texts(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The numbers of seeds with a value, and of distinct texts that have one alone, [K] each.
 
-        The share of a subset depends on the texts of the subset. No text has a correlation alone.
+        The share of a subset depends on the texts of the subset. No text has a correlation alone;
+        where none has a value, all texts count.
         """
         names = np.unique(np.concatenate(self.texts))
-        known = np.zeros((len(names), self.made(self.without_seed).shape[1]), bool)
-        for texts, of_seed in zip(self.texts, self.statistics, strict=False):  # none, or all
-            alone = self.made(of_seed(np.eye(len(texts))))
-            known[np.searchsorted(names, texts)] |= ~np.isnan(alone)
-        return np.where(known.any(0), known.sum(0), len(names))
+        seeds = np.zeros(self.made(self.without_seed).shape[1:], np.int64)
+        known = np.zeros((len(names), *seeds.shape), bool)
+        for texts, statistic in zip(self.texts, self.statistics, strict=True):
+            weights = np.concatenate([np.ones((1, len(texts))), np.eye(len(texts))])
+            whole, *alone = ~np.isnan(self.defined(statistic(weights)))
+            seeds = seeds + whole
+            known[np.searchsorted(names, texts)] |= alone
+        every = np.where(seeds > 0, len(names), 0)
+        return seeds, np.where(known.any(0), known.sum(0), every)
 
     def of_seeds(self, chosen: NDArray[np.bool_]) -> "Stratum":
         """The same with some seeds alone, [S]."""
-        return Stratum(
-            self.without_seed[chosen],
-            tuple(compress(self.without_text, chosen)),
-            tuple(compress(self.texts, chosen)),
-            self.made,
-            tuple(compress(self.statistics, chosen)),
+        return replace(
+            self,
+            without_seed=self.without_seed[chosen],
+            without_text=tuple(compress(self.without_text, chosen)),
+            texts=tuple(compress(self.texts, chosen)),
+            statistics=tuple(compress(self.statistics, chosen)),
         )
 
     def map(self, function: Callable[[Array], Array]) -> "Stratum":
         """Apply a function of [..., K] to all values."""
-        return replace(self, made=lambda stored: function(self.made(stored)))
+        return replace(
+            self,
+            made=lambda stored: function(self.made(stored)),
+            defined=lambda stored: function(self.defined(stored)),
+        )
 
 
 class Variance(NamedTuple):
@@ -208,7 +218,8 @@ class Estimate:
 
         With a single seed, the interval is over its texts, as if demonstrations were fixed.
         ``change``, a number or [K], is by how much a text that differs would change its value, for
-        values that are the same in all texts and seeds; 1 for shares and their differences.
+        values that are the same in all texts and seeds: 1 for shares and their differences, 0 where
+        that is unknown, and their ends are NaN.
         """
         half = self._half_width(np.full(self.values.shape, 1 - confidence), change)
         return self.values - half, self.values + half
@@ -244,12 +255,11 @@ class Estimate:
         )
 
     @cached_property
-    def _texts(self) -> NDArray[np.int64]:
-        """The number of distinct texts on which each value depends, [K], added up over tasks."""
-        count: NDArray[np.int64] = np.zeros(self.values.shape, np.int64)
-        for stratum in self.strata:
-            count = count + stratum.texts_with_value()
-        return count
+    def _tasks_seeds_and_texts(self) -> tuple[NDArray[np.int64], ...]:
+        """The numbers of tasks, seeds, and texts on which each value depends, [K] each."""
+        of_tasks = [stratum.seeds_and_texts() for stratum in self.strata]
+        seeds, texts = (np.stack(counts) for counts in zip(*of_tasks, strict=True))
+        return (seeds > 0).sum(0), seeds.sum(0), texts.sum(0)
 
     @cached_property
     def _components(self) -> Components:
@@ -272,11 +282,12 @@ class Estimate:
         else:
             least = _t_width([self._components.within_seeds], np.minimum(2 * error, 1))
             width = np.maximum(_t_width(self._components[:2], error), least)  # NaN if either is
-        # Equal values differ by rounding; a statistic that never varies has no other width.
-        same = width <= 1e-9 * np.abs(self.values) + 1e-12 * np.asarray(change)
-        if not (same & (np.asarray(change) != 0)).any():
+        same = width <= 1e-9 * np.abs(self.values) + 1e-12  # equal values differ by rounding
+        if not same.any():
             return width
-        return np.where(same, change * self._width_without_differences(error), width)
+        # Without a unit, nothing is known of how far a value that never varies could be off.
+        unit = np.where(np.asarray(change) > 0, change, np.nan)
+        return np.where(same, unit * self._width_without_differences(error), width)
 
     def _width_without_differences(self, error: Array) -> Array:
         """Half of the width, [K], where no text differs, but may by 1.
@@ -286,11 +297,11 @@ class Estimate:
         hardly show in none of them (the rule of three). The greater of the two is divided by N + 2,
         as in Agresti and Coull (1998).
         """
-        draws = sum(len(stratum.texts) - 1 for stratum in self.strata)
-        freedom = np.maximum(self._texts - len(self.strata) if self.one_seed else draws, 1)
+        tasks, seeds, texts = self._tasks_seeds_and_texts
+        freedom = np.maximum((texts if self.one_seed else seeds) - tasks, 1)
         with np.errstate(divide="ignore"):
             width: Array = np.maximum(-stdtrit(freedom, error / 2), -np.log(error))
-        return width / (self._texts + 2)
+        return width / (texts + 2)
 
 
 def _t_width(variances: Sequence[Variance], error: Array) -> Array:
@@ -328,7 +339,7 @@ def estimate(seeds: Sequence[SeedStatistic]) -> Estimate:
         np.where(defined, others, np.nan),
         tuple(lacking),
         tuple(np.asarray(texts, np.int64) for _, texts in seeds),
-        statistics=tuple(of for of, _ in seeds),
+        tuple(of for of, _ in seeds),
     )
     return Estimate(mean, (stratum,))
 
@@ -349,7 +360,12 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
             changed: Array = np.where(known, mean + share * (lacking - original), mean)
             return changed
 
-        strata += [stratum.map(with_one_changed) for stratum in estimate.strata]
+        def where_known(values: Array, known: NDArray[np.bool_] = known) -> Array:
+            return np.where(known, values, np.nan)
+
+        for stratum in estimate.strata:
+            averaged = stratum.map(with_one_changed)
+            strata.append(replace(averaged, defined=stratum.map(where_known).defined))
     return Estimate(mean, tuple(strata))
 
 

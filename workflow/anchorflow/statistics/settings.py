@@ -74,6 +74,20 @@ def estimate_settings(
     return by_task.estimate_over_seeds(measured, of_seed).map(of_wholes)
 
 
+def unclear_wholes(rows: pl.DataFrame, shares: Sequence[str], confidence: float) -> list[str]:
+    """The shares whose whole is not clearly above 0: the interval of its mean reaches 0.
+
+    ``rows`` have, for each text of one task and seed, a column that ends in ``_whole`` per share.
+    """
+
+    def of_seed(seed: pl.DataFrame) -> SeedStatistic:
+        values = seed.sort("example").select(f"{name}_whole" for name in shares).to_numpy()
+        return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(seed))
+
+    low, _ = by_task.estimate_over_seeds(rows, of_seed).interval(confidence)
+    return [name for name, end in zip(shares, low, strict=True) if not end > 0]
+
+
 def summarize_settings(
     table: SummaryTable,
     settings: pl.DataFrame | None,
@@ -90,9 +104,10 @@ def summarize_settings(
 
     Every seed draws its own positions, edges, or donors, so intervals over seeds cover these draws.
     ``of_task`` maps the measured rows of one task to an estimate of [settings · measures]; without
-    ``settings`` there is a single one. Examples, texts and seeds are counted in ``counted``, by
-    default in ``measured``. ``further`` columns are joined by those that they share with the
-    summary.
+    ``settings`` there is a single one. Examples, texts and seeds of each setting are counted in
+    ``counted``, by default in ``measured``, by the columns of settings that it has. The average of
+    a setting that is measured in fewer tasks than others are would not be comparable with theirs,
+    and is undefined. ``further`` columns are joined by those that they share with the summary.
     """
     named = pl.DataFrame({"measure": measures or table.measured})
     keys = named if settings is None else settings.join(named, how="cross")
@@ -100,10 +115,35 @@ def summarize_settings(
     estimates = by_task.over_tasks(measured, tasks, of_task, len(keys))
     source = measured if counted is None else counted
     rows = by_task.summary_rows(estimates, keys, source, confidence, table.bounds)
+    if settings is not None:
+        rows = _with_counts(rows, source, [n for n in settings.columns if n in source.columns])
     for columns in further:
         shared = [name for name in columns.columns if name in rows.columns]
         rows = rows.join(columns, shared, "left", nulls_equal=True, maintain_order="left")
     return by_task.summary_table(rows, prompts, table)
+
+
+def _with_counts(rows: pl.DataFrame, source: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Summary rows with the counts of their own setting, and without averages over some tasks."""
+    texts = source.select("task", *names, "seed", text=pl.struct("task", "example"))
+    counts = (
+        pl.concat([texts, texts.with_columns(task=pl.lit(by_task.AVERAGE))])
+        .group_by("task", *names)
+        .agg(
+            examples=pl.struct("seed", "text").n_unique(),
+            texts=pl.col("text").n_unique(),
+            seeds=pl.col("seed").n_unique(),
+            tasks=pl.col("text").struct.field("task").n_unique(),
+        )
+    )
+    rows = rows.drop("examples", "texts", "seeds").join(
+        counts, ["task", *names], "left", nulls_equal=True, maintain_order="left"
+    )
+    some = (pl.col("task") == by_task.AVERAGE) & (pl.col("tasks") < source["task"].n_unique())
+    return rows.with_columns(
+        pl.col("examples", "texts", "seeds").fill_null(0).cast(pl.Int32),
+        pl.when(~some).then(pl.col("mean", "low", "high")),
+    ).drop("tasks")
 
 
 CELL = ("task", "seed", "example")

@@ -1,13 +1,21 @@
 """How well single demonstrations compose all of them, by layer and in answers."""
 
+from collections.abc import Sequence
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from anchorflow.analyses.additivity import ADDITIVITY_SUMMARY as SUMMARY
 from anchorflow.analyses.additivity import OF_ANSWERS, OF_LAYERS
 from anchorflow.statistics.by_task import require_examples
-from anchorflow.statistics.settings import estimate_settings, settings_of, summarize_settings
+from anchorflow.statistics.estimates import Estimate
+from anchorflow.statistics.settings import (
+    estimate_settings,
+    settings_of,
+    summarize_settings,
+    unclear_wholes,
+)
 
 
 def answers(additivity: pl.DataFrame) -> pl.DataFrame:
@@ -22,6 +30,18 @@ def answers(additivity: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _of_task(
+    rows: pl.DataFrame, settings: pl.DataFrame, names: Sequence[str], confidence: float
+) -> Estimate:
+    """Means of one task, without ``gained`` where all demonstrations do not clearly gain."""
+    estimated = estimate_settings(rows, settings, names)
+    whole = rows.filter(kind="whole")
+    if "gained" not in names or not unclear_wholes(whole, ["gained"], confidence):
+        return estimated
+    others = np.array([name != "gained" for name in names] * len(settings))
+    return estimated.map(lambda values: np.where(others, values, np.nan))
+
+
 def summarize_additivity(
     additivity: pl.DataFrame, prompts: pl.DataFrame, confidence: float
 ) -> pl.DataFrame:
@@ -31,7 +51,7 @@ def summarize_additivity(
     parts = []
     for rows, measures in ((of_layers, OF_LAYERS), (answers(additivity), OF_ANSWERS)):
         names, settings = [measure.name for measure in measures], settings_of(rows, SUMMARY)
-        of_task = partial(estimate_settings, settings=settings, measures=names)
+        of_task = partial(_of_task, settings=settings, names=names, confidence=confidence)
         summarized = SUMMARY, settings, of_task, rows, prompts, confidence
         parts.append(summarize_settings(*summarized, measures=names))
     return pl.concat(parts)

@@ -112,7 +112,6 @@ def summarize_compression(
         measured,
         prompts,
         confidence,
-        counted=compression,
         further=(
             draws_of(measured, SUMMARY),
             skipped_prompts(prompts, "fixed", compression),

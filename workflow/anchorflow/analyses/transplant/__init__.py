@@ -106,6 +106,11 @@ def check(config: Mapping[str, Any]) -> None:
             "transplant.places: at the target, only outputs of layers are transplanted; add "
             "residual to transplant.what, or leave target out."
         )
+    if spec["window"] and spec["what"] == ["residual"]:
+        raise InputError(
+            "transplant.window: windows are of keys and values, which transplant.what does not "
+            "list; add keys_values there, or set the window to 0."
+        )
     if "residual" in spec["what"] and spec["depths"] < 2:
         raise InputError(
             "transplant.depths: 1 divides the layers nowhere, so there is no layer whose output "

@@ -7,12 +7,27 @@ from anchorflow.analyses.vectors import ALL, COSINES, NO_LAYER
 from anchorflow.analyses.vectors import VECTORS_SUMMARY as SUMMARY
 from anchorflow.arrays import Array
 from anchorflow.statistics import by_task, change
-from anchorflow.statistics.estimates import Estimate, SeedStatistic, weighted_mean_where_defined
-from anchorflow.statistics.settings import estimate_settings, settings_of, summarize_settings
+from anchorflow.statistics.estimates import Estimate
+from anchorflow.statistics.settings import (
+    estimate_settings,
+    settings_of,
+    summarize_settings,
+    unclear_wholes,
+)
 
 _GRADED = {"recovery": "accuracy", "recovered_probability": "probability"}
 MEASURES = tuple(name for name in SUMMARY.measured if name not in COSINES)
 _KEYS = ["seed", "example"]
+
+
+def with_chosen(answers: pl.DataFrame) -> pl.DataFrame:
+    """The answers, and again with the layer -1 those of vectors whose layer is chosen.
+
+    Of each task, texts count that have all kinds of vectors, so that all rows are of the same ones.
+    """
+    kinds = pl.col("vector").filter(source="own").n_unique()
+    found = answers.filter(kinds.over("task", *_KEYS) == kinds.over("task"))
+    return pl.concat([found, found.filter("chosen").with_columns(layer=pl.lit(NO_LAYER, pl.Int32))])
 
 
 def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
@@ -22,8 +37,7 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
     change against the prompt into which the vector is put, and ``recovery_whole`` that with all
     demonstrations. Local vectors are put into the prompt with random texts, which has label words.
     """
-    chosen = answers.filter("chosen").with_columns(layer=pl.lit(NO_LAYER, pl.Int32))
-    rows = pl.concat([answers, chosen]).with_columns(
+    rows = with_chosen(answers).with_columns(
         accuracy=change.ACCURACY,
         probability=pl.col("probabilities").list.get(pl.col("label")).cast(pl.Float64),
     )
@@ -49,23 +63,12 @@ def vector_measures(answers: pl.DataFrame) -> pl.DataFrame:
 
 
 def undefined_recovery(measured: pl.DataFrame, confidence: float, local: bool) -> list[str]:
-    """The measures whose whole is not clearly above 0: the interval of its mean reaches 0.
-
-    The whole of ``local`` vectors starts at random texts.
-    """
+    """See :func:`unclear_wholes`. The whole of ``local`` vectors starts at random texts."""
     of_recipient = {"vector": "local", "layer": NO_LAYER} if local else {"number": ALL}
     whole = measured.filter(source="none", **of_recipient)
     if not local:
         whole = whole.filter(vector="none")
-    if whole.is_empty():
-        return [*_GRADED]
-
-    def of_seed(rows: pl.DataFrame) -> SeedStatistic:
-        values = rows.sort("example").select(f"{name}_whole" for name in _GRADED).to_numpy()
-        return SeedStatistic(weighted_mean_where_defined(values), by_task.texts_of(rows))
-
-    low, _ = by_task.estimate_over_seeds(whole, of_seed).interval(confidence)
-    return [name for name, end in zip(_GRADED, low, strict=True) if not end > 0]
+    return [*_GRADED] if whole.is_empty() else unclear_wholes(whole, [*_GRADED], confidence)
 
 
 def summarize_vectors(
@@ -73,7 +76,8 @@ def summarize_vectors(
 ) -> pl.DataFrame:
     """Answers under every vector, by layer; see :func:`summarize_settings`."""
     by_task.require_examples(answers)
-    settings = settings_of(vector_measures(answers), SUMMARY)
+    counted = with_chosen(answers)
+    settings = settings_of(counted, SUMMARY)
 
     # Of these, recovery is 0 and 1 whatever is measured.
     of_itself = [("none", "none", number, NO_LAYER) for number in (0, ALL)]
@@ -102,7 +106,14 @@ def summarize_vectors(
 
     parts = [
         summarize_settings(
-            SUMMARY, settings, of_task, answers, prompts, confidence, measures=MEASURES
+            SUMMARY,
+            settings,
+            of_task,
+            answers,
+            prompts,
+            confidence,
+            counted=counted,
+            measures=MEASURES,
         )
     ]
     if not similarity.is_empty():
