@@ -21,11 +21,11 @@ shows. Ours runs the shared demonstrations once, as the analyses do, and kvpress
 then one query after another. Every library has its own modules around the same weights.
 
 Seconds are the median and the least over rounds in which every way runs once; every other round has
-the opposite order. Memory is the peak of a further run, above what was in use before it, as Linux
-counts the resident set of this process; freed memory is returned before. A difference is the
-largest of all elements, relative to the plain way's largest element. A library that is not
-installed is named. The layers of the model need ``self_attn`` and its ``o_proj``, as in Llama,
-Gemma, and Qwen.
+the opposite order. Ratios are of the least, which other work on the machine disturbs less. Memory
+is the peak of a further run, above what was in use before it, as Linux counts the resident set of
+this process; freed memory is returned before. A difference is the largest of all elements, relative
+to the largest of what is compared with. A library that is not installed is named. The layers of the
+model need ``self_attn`` and its ``o_proj``, as in Llama, Gemma, and Qwen.
 """
 
 import contextlib
@@ -463,7 +463,7 @@ def rows(ways: Sequence[Any], rounds: int) -> Iterator[list[str]]:
         found = in_turn(runs, rounds)
         ours, plain = (found[way.name] for way in ways[:2])
         for name, taken in found.items():
-            times = statistics.median(taken.seconds) / statistics.median(ours.seconds)
+            times = min(taken.seconds) / min(ours.seconds)
             yield [
                 measurement,
                 name,
@@ -501,7 +501,7 @@ def lines(arguments: argparse.Namespace) -> Iterator[str]:
             "way",
             "s, median",
             "s, least",
-            "times ours",
+            "least, times ours",
             "MB",
             "difference from ours",
             "from plain",

@@ -4,9 +4,12 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from anchorflow.claims.decision import NOT_SUPPORTED, SUPPORTED, UNDECIDED
+from anchorflow.statistics.by_task import AVERAGE
 from tools.document import DOCS, __main__
 from tools.document.published_across import page_across
 from tools.document.published_run import page_of
@@ -38,6 +41,37 @@ def test_prose_has_no_number_with_decimals_of_its_own(template: str) -> None:
     prose = re.sub(r"\{\{.+?\}\}", "", text, flags=re.DOTALL)
     models = re.compile(r"Qwen2\.5-Coder-1\.5B")
     assert not re.findall(r".*\d\.\d.*", models.sub("", prose))
+
+
+def test_the_text_on_disputes_says_what_the_claims_decide() -> None:
+    second = {folder.name: KeptRun.read(folder).disputes for folder in PUBLISHED}
+    claims = {
+        model: {row["claim"]: row for row in run.rows("claims", task=AVERAGE).to_dicts()}
+        for model, run in second.items()
+        if run
+    }
+
+    def those(holds: Callable[[Mapping[str, Any]], bool], claim: str) -> set[str]:
+        return {model for model, rows in claims.items() if holds(rows[claim])}
+
+    every, qwen = {*claims}, "qwen2.5-coder-1.5b"
+    for claim in ("flow_early", "flow_from_label_words"):
+        assert those(lambda row: row["verdict"] == SUPPORTED, claim) == every
+        assert those(lambda row: row["null_effect"] <= 0, claim) == every  # without training
+    assert those(lambda row: row["verdict"] == SUPPORTED, "gim_orders_layers") == set()
+    override = "demonstrations_override"
+    assert those(lambda row: row["verdict"] == NOT_SUPPORTED, override) == {qwen}
+    assert those(lambda row: row["verdict"] == SUPPORTED, override) == set()
+    assert those(lambda row: row["verdict"] == UNDECIDED, "task_vector_recovers") == every
+    for claim in ("positions_carry_together", "reweighting_over_vanilla"):
+        assert those(lambda row: row["over_control_low"] > 0, claim) == set()
+    number = {"task": AVERAGE, "vector": "none", "measure": "probability"}
+    means = {
+        model: dict(run.rows("vectors", **number).select("number", "mean").iter_rows())
+        for model, run in second.items()
+        if run
+    }
+    assert {model for model, of in means.items() if of[-1] > of[0]} == {qwen}
 
 
 def test_without_a_run_the_other_pages_are_written_and_the_page_is_left(

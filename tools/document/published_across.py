@@ -57,8 +57,7 @@ def _learnt(claims: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
     """The text on what is learnt, which quotes effects of claims in the models that it names."""
 
     def quoted(claim: str, number: Callable[[Mapping[str, Any]], str]) -> str:
-        *most, last = (number(claims[model][claim]) for model in _LEARNT_FROM)
-        return f"{', '.join(most)}, and {last}"
+        return _listed([number(claims[model][claim]) for model in _LEARNT_FROM])
 
     return page(
         "learnt.md",
@@ -100,22 +99,37 @@ def _contested(runs: Mapping[str, KeptRun]) -> str:
         return ""
     claims = {model: _claims(run) for model, run in known.items()}
 
-    def quoted(cells: Sequence[str]) -> str:
-        *most, last = cells
-        return f"{', '.join(most)}, and {last}" if most else last
+    def quoted(
+        claim: str, number: Callable[[Mapping[str, Any]], str], models: Sequence[str]
+    ) -> str:
+        return _listed([number(claims[model][claim]) for model in models or known])
 
-    def numbers(table: str, **conditions: Any) -> str:
-        rows = [with_cells(run.rows(table, task=AVERAGE, **conditions)) for run in known.values()]
-        return quoted([of_model["cell"].item() for of_model in rows])
+    def of_average(table: str, **conditions: Any) -> list[pl.DataFrame]:
+        return [run.rows(table, task=AVERAGE, **conditions) for run in known.values()]
 
     return page(
         "contested.md",
-        effects=lambda claim, *of: quoted([_number(claims[model][claim]) for model in of or known]),
-        controls=lambda claim: quoted(
-            [cell(rows[claim]["control_effect"], None, None) for rows in claims.values()]
+        effects=lambda claim, *of: quoted(claim, _number, of),
+        controls=lambda claim, *of: quoted(
+            claim, lambda row: cell(row["control_effect"], None, None), of
         ),
-        numbers=numbers,
+        over_controls=lambda claim, *of: quoted(claim, _over_control, of),
+        numbers=lambda *table, **conditions: _listed(
+            [with_cells(rows)["cell"].item() for rows in of_average(*table, **conditions)]
+        ),
+        counts=lambda *table, **conditions: _listed(
+            [f"{rows['mean'].item():,.0f}" for rows in of_average(*table, **conditions)]
+        ),
     )
+
+
+def _listed(cells: Sequence[str]) -> str:
+    *most, last = cells
+    return f"{', '.join(most)}, and {last}" if most else last
+
+
+def _over_control(row: Mapping[str, Any]) -> str:
+    return cell(*(row[f"over_control{end}"] for end in ("", "_low", "_high")))
 
 
 def _claims(run: KeptRun) -> dict[str, dict[str, Any]]:

@@ -44,7 +44,7 @@ DISPUTED: Mapping[str, Sequence[Quoted]] = {
             "{vector}, {source}",
             {
                 "vector": ["task", "function", "local"],
-                "source": ["own", "deranged"],
+                "source": ["own", "deranged", "random"],
                 "measure": "recovered_probability",
                 "layer": -1,
             },

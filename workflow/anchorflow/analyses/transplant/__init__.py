@@ -128,8 +128,8 @@ ANALYSIS = Analysis(
         scored=True,
     ),
     summary=Summary({"transplant": "transplant", "prompts": "prompts"}),
-    figure=Presented("Activation transplants from a prompt with other label words"),
-    table=Presented("Activation transplants from a prompt with other label words"),
+    figure=Presented("Activation transplants from another prompt"),
+    table=Presented("Activation transplants from another prompt"),
     asked_for="transplant.places",
     check=check,
 )

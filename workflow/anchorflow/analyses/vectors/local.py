@@ -43,7 +43,8 @@ def deranged_words(
     """The tokens that each demonstration has in place of its label word: those of another class.
 
     Words are exchanged between demonstrations, so that each is as frequent as before, and no label
-    follows from a text. A word replaces only words with the same number of tokens, so that all
+    is right. With two classes, or one demonstration of each, words are exchanged class by class,
+    which a model may follow. A word replaces only words with the same number of tokens, so that all
     positions stay; others stay as they are, and so do words that most demonstrations have. None if
     all stay.
     """
