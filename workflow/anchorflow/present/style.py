@@ -167,7 +167,8 @@ def plot_line(
     Its dashes and markers follow from ``order``, unless they are ``other`` ones.
     """
     rows = rows.sort(x)
-    axes.fill_between(rows[x], rows["low"], rows["high"], color=color, alpha=alpha, linewidth=0)
+    if alpha > 0:  # an invisible band would still set the panel's limits
+        axes.fill_between(rows[x], rows["low"], rows["high"], color=color, alpha=alpha, linewidth=0)
     looks = {"linestyle": DASHES[order % len(DASHES)], "marker": MARKERS[order % len(MARKERS)]}
     axes.plot(rows[x], rows["mean"], color=color, label=label, **{**looks, **other})
     if x == "layer":
