@@ -276,6 +276,8 @@ def test_what_is_lacking_is_named() -> None:
     times = timings_of("news", 8.0)
     busy = times.with_columns(other_work=pl.lit(0.5))
     made.lacks(FASTER, {"timing": busy}, "other work kept 50% of the machine's cores busy")
+    few = times.with_columns(runs=pl.lit(3, times.schema["runs"]))
+    made.lacks(FASTER, {"timing": few}, "quartiles need 4 times, and there are 3; raise timing.")
     for table in (
         busy.with_columns(device=pl.lit("1 x GPU")),
         times.with_columns(other_work=pl.lit(0.1)),

@@ -13,7 +13,7 @@ def timings_of(task: str, milliseconds: float) -> pl.DataFrame:
     """Timings of one task: the second way is twice as fast as the first, the third thrice."""
     constants = {
         "batch_size": 1,
-        "runs": 3,
+        "runs": 4,
         "build": 30.0,
         "break_even": 4.2,
         "prompt_tokens": 99.6,

@@ -12,6 +12,7 @@ from anchorflow.claims.claim import (
 
 READS = ("timing",)
 
+FEWEST = 4  # times of which quartiles are more than the times themselves
 DISTURBED = 0.2  # share of cores with other work, above which times are not compared
 
 
@@ -31,6 +32,11 @@ def time_saved(run: Run) -> Timed:
     if lacking := {"full", "hidden_anchor"} - set(ways):
         raise NotMeasured(f"{' and '.join(sorted(lacking))} was not timed")
     other, anchors = ways["full"], ways["hidden_anchor"]
+    if anchors["runs"] < FEWEST:
+        raise NotMeasured(
+            f"quartiles need {FEWEST} times, and there are {anchors['runs']}; raise timing.queries or "
+            "timing.repetitions"
+        )
     return Timed(
         other["milliseconds"] / anchors["milliseconds"] - 1,
         other["low"] / anchors["high"] - 1,
