@@ -46,7 +46,7 @@ def plot_vectors(
     """Plot the table ``vectors_summary`` of one model, averaged over tasks.
 
     A column per kind of vector, and a row for accuracy and for what is recovered. Dotted lines are
-    prompts with so many demonstrations and no vector.
+    prompts without a vector, by number of demonstrations.
     """
     averaged = summary.filter(pl.col("task") == AVERAGE, pl.col("mean").is_not_null())
     run = set(summary["vector"])
@@ -102,7 +102,7 @@ def _plot_demonstrations(axes: Axes, means: Mapping[int, float], is_last: bool) 
     """Dotted lines with the number of demonstrations at their right ends."""
     for mean in means.values():
         look: Any = {"color": "0.6", "linewidth": 0.6, "linestyle": ":", "zorder": 0}
-        axes.axhline(mean, label="no vector, so many demonstrations", **look)
+        axes.axhline(mean, label="no vector, 0, 1, 2, … demonstrations", **look)
     if not is_last:
         return
     together: list[tuple[float, list[str]]] = []  # lines too near to be named one above another
