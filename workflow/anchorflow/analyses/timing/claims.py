@@ -34,8 +34,8 @@ def time_saved(run: Run) -> Timed:
     other, anchors = ways["full"], ways["hidden_anchor"]
     if anchors["runs"] < FEWEST:
         raise NotMeasured(
-            f"quartiles need {FEWEST} times, and there are {anchors['runs']}; raise timing.queries or "
-            "timing.repetitions"
+            f"quartiles need {FEWEST} times, and there are {anchors['runs']}; raise "
+            "timing.queries or timing.repetitions"
         )
     return Timed(
         other["milliseconds"] / anchors["milliseconds"] - 1,
