@@ -96,6 +96,23 @@ def test_tasks_without_an_effect_are_not_in_the_average() -> None:
     assert right["average"] == pytest.approx(3 / 16)
 
 
+def test_all_rows_are_of_the_texts_and_tasks_that_have_all_kinds_of_vectors() -> None:
+    every = {**PLAIN, put("task"): PART, put("local"): PART, RANDOM_TEXTS: LOW}
+    news = answers(every).filter(~((pl.col("vector") == "task") & (pl.col("example") == 0)))
+    poems = answers({**PLAIN, put("task"): PART}, task="poems")
+    both = pl.concat([news, poems])
+    table = summarize_vectors(both, NOTHING, prompts(("news", "poems")), 0.9)
+    texts = table.filter(task="news", measure="accuracy")["texts"].unique().to_list()
+    assert texts == [TEXTS - 1]
+    plain = means(table, "none", "none", NO_LAYER)
+    assert plain["accuracy"] is not None
+    averages = table.filter(task="average", measure="accuracy", layer=2, source="own")
+    known = dict(averages.select("vector", pl.col("mean").is_not_null()).iter_rows())
+    assert known == {"task": True, "local": False}  # poems have no local vectors
+    missing = table.filter(task="poems", vector="local", measure="accuracy")
+    assert missing.select("examples", "texts", "seeds").unique().rows() == [(0, 0, 0)]
+
+
 def test_cosines_are_means_over_demonstrations_beside_their_control() -> None:
     cosines = similarity({2: [0.25, 0.75], 5: [0.5, 0.5]})
     table = summarize_vectors(answers(PLAIN), cosines, prompts(), 0.9)
