@@ -32,8 +32,8 @@ def parts_of_seed(rows: pl.DataFrame) -> SeedStatistic:
 
     ``rows`` are of one way of answering and one seed. With the indicator c of a text whose prior r
     and mapping m differ, and its answer a: the means of c, of c [a = m], and of c [a = r]; and of
-    the last two where a is the answer to another text, averaged over all texts of other classes,
-    or to the same text where there is none of another class.
+    the last two where a is the answer to another text, averaged over all texts of other classes. A
+    text alone has no other, and its own answer counts: it depends on it whether there is a value.
     """
     ordered = rows.sort("example")
     answer, mapping, prior = (ordered[name].to_numpy() for name in ("prediction", "label", "prior"))
@@ -41,15 +41,18 @@ def parts_of_seed(rows: pl.DataFrame) -> SeedStatistic:
     own = np.stack([differ, differ & (answer == mapping), differ & (answer == prior)], 1)
     other_class = mapping[:, None] != mapping  # [texts, texts]
     given = [other_class & (answer == followed[:, None]) for followed in (mapping, prior)]
-    alone = own[:, 1:].T.astype(float)  # [2, texts]
 
     def statistic(weights: Array) -> Array:
         total = weights.sum(1, keepdims=True)
         others = weights @ other_class.T
-        shares = [divided(weights @ each.T, others, others > 0) for each in given]  # [R, texts]
-        exchanged = [np.where(others > 0, *pair) for pair in zip(shares, alone, strict=True)]
-        of_others = [(weights * differ * share).sum(1) for share in exchanged]
-        means = np.concatenate([weights @ own, np.stack(of_others, 1)], 1)
+        exchanged = [divided(weights @ each.T, others, others > 0) for each in given]  # [R, texts]
+        of_own = weights @ own
+        of_others = np.stack(
+            [(weights * differ * np.nan_to_num(share)).sum(1) for share in exchanged], 1
+        )
+        alone = (weights > 0).sum(1) == 1
+        of_others[alone] = of_own[alone, 1:]
+        means = np.concatenate([of_own, of_others], 1)
         return divided(means, np.broadcast_to(total, means.shape), total > 0)
 
     return SeedStatistic(statistic, texts_of(ordered))
