@@ -63,6 +63,8 @@ def test_the_text_on_disputes_says_what_the_claims_decide() -> None:
     assert those(lambda row: row["verdict"] == NOT_SUPPORTED, override) == {qwen}
     assert those(lambda row: row["verdict"] == SUPPORTED, override) == set()
     assert those(lambda row: row["verdict"] == UNDECIDED, "task_vector_recovers") == every
+    local = "local_vectors_over_task_vector"
+    assert those(lambda row: row["verdict"] == NOT_SUPPORTED, local) == {"gemma-3-270m"}
     for claim in ("positions_carry_together", "reweighting_over_vanilla"):
         assert those(lambda row: row["over_control_low"] > 0, claim) == set()
     number = {"task": AVERAGE, "vector": "none", "measure": "probability"}
